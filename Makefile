@@ -1,0 +1,59 @@
+# Every target sets up what it needs; `make` alone lists them.
+PYTHON ?= python3
+PROFILE ?= laptop
+FIGURES ?= fig7,fig8
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.complete
+PARTIAL := $(VENV)/.partial
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --progress-bar off
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lock test lint bench reproduce-figures mlflow-ui
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with everything, pinned (PYTHON=python3); quick when nothing changed
+
+# $(PARTIAL) marks an installation under way: one that was interrupted starts afresh.
+# torch comes first and with its dependencies, held to the lock's versions.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "setup: '$(PYTHON)' is not Python 3.11 or newer; name one: make setup PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "setup: '$(PYTHON)' cannot create environments; install python3-venv" >&2; exit 1; }
+	@if [ -e $(PARTIAL) ] || ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	  echo "setup: creating $(VENV)"; $(PYTHON) -m venv --clear $(VENV); fi
+	@touch $(PARTIAL)
+	@echo "setup: installing the pinned packages (minutes on a fresh machine)"
+	@$(PIP) --constraint requirements.lock torch
+	@$(PIP) --no-deps --requirement requirements.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@rm $(PARTIAL) && touch $(STAMP)
+
+lock: ## pin what .venv holds now: install or upgrade there, run this, commit requirements.lock
+	@{ echo '# Everything that make setup installs; refreshed by make lock.'; \
+	  $(PY) -m pip list --format=freeze --exclude-editable --exclude pip --exclude mlfabric \
+	  | sed 's/+cpu$$//' | LC_ALL=C sort --ignore-case; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+
+test: $(STAMP) ## the whole test suite; prints what was skipped, and why (ARGS='-k name')
+	@$(PY) -m pytest -q -rs $(ARGS)
+
+lint: $(STAMP) ## formatter, linter, types, import rules
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports
+
+bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json
+	@$(PY) -m experiments.bench $(ARGS)
+
+reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop FIGURES=fig7,fig8)
+	@$(PY) -m experiments.reproduce --profile $(PROFILE) --figures $(FIGURES)
+
+mlflow-ui: $(STAMP) ## the MLflow UI on the suite's store
+	@$(VENV)/bin/mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/results/mlflow.db" $(ARGS)

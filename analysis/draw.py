@@ -1,0 +1,91 @@
+"""Draw a profile's figures from recorded runs: python -m analysis.draw --profile smoke."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+
+from analysis import style
+from analysis.errors import AnalysisError
+from analysis.figures import fig7, fig8
+from analysis.load import Recorded, load_runs, select_planned
+from analysis.plan import Plan, read_plan
+
+FIGURES = {"fig7": fig7, "fig8": fig8}
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
+    """Draw figures into <folder>/figures and their numbers into <folder>/summary.json.
+
+    Returns one line on each figure; raises AnalysisError for an unknown figure or one without runs.
+    """
+    for name in names:
+        if name not in FIGURES:
+            raise AnalysisError(f"figure {name!r}: unknown; known: {', '.join(FIGURES)}")
+    style.apply()
+    wanted = {fingerprint for name in names for fingerprint in plan.cells(name)["fingerprint"]}
+    runs = load_runs(plan.tracking_uri, plan.tracking_experiment, wanted)
+    summary: dict[str, Any] = {"profile": plan.profile, "git": _git(), "figures": {}, "claims": []}
+    lines = []
+    for name in names:
+        recorded = select_planned(runs, plan.cells(name))
+        lines.append(_draw(name, recorded, folder / "figures" / name))
+        if len(recorded.runs):
+            summary["figures"][name] = FIGURES[name].summarize(recorded)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    return lines
+
+
+def _draw(name: str, recorded: Recorded, stem: Path) -> str:
+    lost = recorded.lost["status"].value_counts()
+    left_out = "".join(f", {count} {status}" for status, count in lost.items())
+    if recorded.runs.empty:
+        return f"{name}: not drawn, no finished valid run{left_out}"
+    figure = FIGURES[name].draw(recorded)
+    style.save(figure, stem)
+    plt.close(figure)
+    return f"{name}: {stem}.png and .pdf, {len(recorded.runs)} runs{left_out}"
+
+
+def _git() -> dict[str, Any]:
+    """Revision of the project and whether it has changes; nulls where git does not know it."""
+    try:
+        revision = _git_says("rev-parse", "HEAD")
+        return {"revision": revision, "dirty": bool(_git_says("status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return {"revision": None, "dirty": None}
+
+
+def _git_says(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status: 1 when a figure could not be drawn."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.draw", description=__doc__)
+    parser.add_argument("--profile", default="laptop", help="whose results: smoke or laptop")
+    parser.add_argument("--plan", type=Path, help="default: results/<profile>/plan.json")
+    parser.add_argument("--figures", default=",".join(FIGURES), help="default: %(default)s")
+    chosen = parser.parse_args(arguments)
+    path = chosen.plan or ROOT / "results" / chosen.profile / "plan.json"
+    try:
+        lines = draw_figures(read_plan(path), chosen.figures.split(","), path.parent)
+    except AnalysisError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("\n".join(lines))
+    return 1 if any("not drawn" in line for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One file per figure: each turns recorded runs into a picture and its numbers."""

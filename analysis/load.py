@@ -1,0 +1,162 @@
+"""MLflow runs -> frames. The only place that reads MLflow."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from analysis.errors import AnalysisError
+from analysis.plan import CELL
+
+COLUMNS = [
+    *["run_id", "fingerprint", "status", "started_ms", "folder"],
+    *CELL,
+    *["metric_name", "final_metric", "elapsed_s", "target", "time_to_target_s"],
+]
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The runs of a figure: `runs` may be drawn, `lost` are planned runs without a valid one."""
+
+    runs: pd.DataFrame  # columns: COLUMNS
+    lost: pd.DataFrame  # columns: CELL, status ("failed", "invalid", "unfinished" or "absent")
+
+
+def load_runs(tracking_uri: str, experiment: str, fingerprints: Collection[str]) -> pd.DataFrame:
+    """The runs of an MLflow experiment with these fingerprints, one row each, oldest first.
+
+    Columns: COLUMNS. `status` is "finished" only for a run that ended and is valid.
+    `time_to_target_s` is infinite for a run that missed its target, NaN where it had none.
+    An absent store holds no runs.
+    """
+    rows = [
+        _row(client, run)
+        for client, run in _runs(tracking_uri, experiment)
+        if run.data.tags.get("fingerprint") in fingerprints
+    ]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    return frame.sort_values("started_ms", kind="stable", ignore_index=True)
+
+
+def finished_fingerprints(
+    tracking_uri: str, experiment: str, fingerprints: Collection[str]
+) -> set[str]:
+    """Those of the fingerprints of which the store holds a finished, valid run."""
+    runs = load_runs(tracking_uri, experiment, fingerprints)
+    return set(runs.loc[runs["status"] == "finished", "fingerprint"])
+
+
+def select_planned(runs: pd.DataFrame, cells: pd.DataFrame) -> Recorded:
+    """The run of each planned cell: its first finished one, so that repeating picks no better."""
+    finished = runs[runs["status"] == "finished"].drop_duplicates("fingerprint", keep="first")
+    chosen = finished[finished["fingerprint"].isin(cells["fingerprint"])]
+    missing = cells[~cells["fingerprint"].isin(chosen["fingerprint"])]
+    latest = runs.drop_duplicates("fingerprint", keep="last").set_index("fingerprint")["status"]
+    lost = missing[CELL].assign(status=missing["fingerprint"].map(latest).fillna("absent"))
+    return Recorded(chosen.reset_index(drop=True), lost.reset_index(drop=True))
+
+
+def read_table(run: Any, name: str) -> pd.DataFrame:
+    """A table that a run recorded (parquet or csv); raises AnalysisError when it is not there.
+
+    `run` is a row of load_runs: anything with `run_id` and `folder`.
+    """
+    path = Path(run.folder) / name
+    if not path.exists():
+        raise AnalysisError(f"run {run.run_id} recorded no {name} (in {run.folder})")
+    return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+
+
+def read_config(run: Any) -> dict[str, Any]:
+    """The resolved configuration of a run."""
+    return _read_json(Path(run.folder) / "config.json")
+
+
+def metric_curves(runs: pd.DataFrame) -> pd.DataFrame:
+    """Metric of every snapshot: columns run_id, elapsed_s, value."""
+    parts = []
+    for run in runs.itertuples():
+        metrics = read_table(run, "metrics.parquet")
+        curve = metrics[["elapsed_s"]].assign(value=metrics[run.metric_name], run_id=run.run_id)
+        parts.append(curve.sort_values("elapsed_s"))
+    columns = ["run_id", "elapsed_s", "value"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def _runs(tracking_uri: str, experiment: str) -> Iterable[tuple[MlflowClient, Run]]:
+    if _absent_store(tracking_uri):
+        return
+    client = MlflowClient(tracking_uri)
+    found = client.get_experiment_by_name(experiment)
+    token = None
+    while found is not None:
+        page = client.search_runs([found.experiment_id], max_results=_PAGE, page_token=token)
+        yield from ((client, run) for run in page)
+        token = page.token
+        if not token:
+            return
+
+
+def _absent_store(tracking_uri: str) -> bool:
+    """Whether a SQLite store has no file yet; asking MLflow would create one."""
+    prefix = "sqlite:///"
+    return tracking_uri.startswith(prefix) and not Path(tracking_uri[len(prefix) :]).exists()
+
+
+def _row(client: MlflowClient, run: Run) -> dict[str, Any]:
+    running = run.info.status in ("RUNNING", "SCHEDULED")
+    row: dict[str, Any] = {
+        "run_id": run.info.run_id,
+        "fingerprint": run.data.tags["fingerprint"],
+        "status": "unfinished" if running else "failed",
+        "started_ms": run.info.start_time,
+    }
+    if running or "run.json" not in _artifacts(client, run):
+        return row
+    folder = Path(client.download_artifacts(run.info.run_id, ""))
+    return row | {"folder": str(folder)} | _outcome(run, _read_json(folder / "run.json"))
+
+
+def _artifacts(client: MlflowClient, run: Run) -> set[str]:
+    return {artifact.path for artifact in client.list_artifacts(run.info.run_id)}
+
+
+def _outcome(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
+    """What run.json says; a run that MLflow does not hold for finished is never a finished one."""
+    status = summary["status"]
+    if run.info.status != "FINISHED" and status == "finished":
+        status = "failed"
+    copied = ["metric_name", *CELL]
+    numbers = ["final_metric", "elapsed_s", "target"]
+    return {
+        "status": status,
+        "time_to_target_s": _time_to_target(summary["target"], summary["time_to_target_s"]),
+        **{key: summary[key] for key in copied},
+        **{key: math.nan if summary[key] is None else float(summary[key]) for key in numbers},
+    }
+
+
+def _time_to_target(target: float | None, seconds: float | None) -> float:
+    if target is None:
+        return math.nan
+    if seconds is None or math.isnan(seconds):
+        return math.inf
+    return seconds
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content

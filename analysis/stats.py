@@ -1,0 +1,130 @@
+"""Statistics over runs: each a small dataclass, frame in, frame out. Same seed, same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+ENOUGH_RUNS = 5  # fewer are only indicative
+
+
+@dataclass(frozen=True)
+class MedianInterval:
+    """Median and percentile bootstrap interval of a column within each group.
+
+    The result has one row a group: the `by` columns, then median, low, high, n. Infinities are
+    ordinary values (quantiles are taken without interpolating). NaN values give a NaN median;
+    fewer than two values give no interval (NaN).
+    """
+
+    level: float = 0.95
+    resamples: int = 2000
+    seed: int = 0
+
+    def __call__(self, frame: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+        rows = [
+            (*key, *self.of(group[value].to_numpy(dtype=float)))
+            for key, group in frame.groupby(list(by), sort=False)
+        ]
+        return pd.DataFrame(rows, columns=[*by, "median", "low", "high", "n"])
+
+    def of(self, values: NDArray[np.float64]) -> tuple[float, float, float, int]:
+        """(median, low, high, n) of a one-dimensional sample."""
+        if len(values) == 0:
+            return np.nan, np.nan, np.nan, 0
+        median, low, high = self.columns(values[:, None])
+        return float(median[0]), float(low[0]), float(high[0]), len(values)
+
+    def columns(self, samples: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Median, low and high of every column; whole rows are resampled together."""
+        runs = len(samples)
+        median = np.median(samples, axis=0)
+        if runs < 2:
+            return median, np.full_like(median, np.nan), np.full_like(median, np.nan)
+        picks = np.random.default_rng(self.seed).integers(runs, size=(self.resamples, runs))
+        medians = np.median(samples[picks], axis=1)
+        tail = (1 - self.level) / 2
+        low, high = np.quantile(medians, [tail, 1 - tail], axis=0, method="inverted_cdf")
+        unknown = np.isnan(median)
+        return median, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+@dataclass(frozen=True)
+class OnTimeGrid:
+    """Curves sampled on one time grid: the last value holds until the next snapshot.
+
+    Takes columns run_id, elapsed_s, value and each run's end in seconds; returns one row a run
+    (index) and one column a grid time, NaN before the first snapshot and past the run's end.
+    """
+
+    step_s: float = 0.5
+
+    def __call__(self, curves: pd.DataFrame, ends_s: pd.Series) -> pd.DataFrame:
+        grid = np.arange(0.0, ends_s.max() + 1e-9, self.step_s)
+        rows = {
+            run_id: _hold(curve["elapsed_s"].to_numpy(), curve["value"].to_numpy(), grid, end_s)
+            for run_id, end_s in ends_s.items()
+            for curve in [curves[curves["run_id"] == run_id]]
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=grid)
+
+
+@dataclass(frozen=True)
+class ConvergenceBand:
+    """Median curve with its interval, where every run still has a value.
+
+    Takes what OnTimeGrid returns; gives columns time_s, median, low, high, n.
+    """
+
+    interval: MedianInterval = MedianInterval()
+
+    def __call__(self, sampled: pd.DataFrame) -> pd.DataFrame:
+        median, low, high = self.interval.columns(sampled.to_numpy(dtype=float))
+        frame = pd.DataFrame(
+            {"time_s": sampled.columns, "median": median, "low": low, "high": high}
+        ).assign(n=len(sampled))
+        return frame[frame["median"].notna()].reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class PairedSpeedup:
+    """Time to target of a baseline over ours, in pairs that differ in the policy alone.
+
+    Takes runs with policy, time_to_target_s and the `pair` columns; runs without a target are left
+    out. Returns one row a pair: the `pair` columns, ratio, missed. A baseline that misses gives an
+    infinite ratio; ours missing is a failure, ratio 0, whatever the baseline did.
+    """
+
+    baseline: str
+    ours: str
+    pair: tuple[str, ...] = ("seed",)
+
+    def __call__(self, runs: pd.DataFrame) -> pd.DataFrame:
+        timed = runs[runs["time_to_target_s"].notna()]
+        theirs, own = (
+            timed[timed["policy"] == policy].set_index(list(self.pair))["time_to_target_s"]
+            for policy in (self.baseline, self.ours)
+        )
+        pairs = pd.concat({"theirs": theirs, "own": own}, axis=1, join="inner").astype(float)
+        both = pairs.to_numpy()
+        ratio = np.divide(
+            both[:, 0], both[:, 1], out=np.zeros(len(both)), where=np.isfinite(both[:, 1])
+        )
+        return pairs.assign(ratio=ratio, missed=np.isinf(both).any(axis=1)).reset_index()[
+            [*self.pair, "ratio", "missed"]
+        ]
+
+
+def _hold(
+    times_s: NDArray[np.float64],
+    values: NDArray[np.float64],
+    grid: NDArray[np.float64],
+    end_s: float,
+) -> NDArray[np.float64]:
+    last = np.searchsorted(times_s, grid, side="right") - 1
+    known = (last >= 0) & (grid <= end_s + 1e-9)
+    return np.where(known, values[np.maximum(last, 0)] if len(values) else np.nan, np.nan)

@@ -1,0 +1,1 @@
+"""Runs of the evaluation: typed settings, launching, evaluation, records and tracking."""

@@ -1,0 +1,14 @@
+"""Runs every benchmark: `python -m experiments.bench`."""
+
+from __future__ import annotations
+
+import sys
+
+from experiments.bench import transport
+from mlfabric.errors import MlfabricError
+
+if __name__ == "__main__":
+    try:
+        sys.exit(transport.main())
+    except MlfabricError as error:
+        sys.exit(f"bench: {error}")

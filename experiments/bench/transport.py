@@ -1,0 +1,80 @@
+"""How close the transport comes to the rate of the shaped links; results/bench/transport.json."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from experiments.mpiexec import bubble_command, mpi_command
+from experiments.paths import RESULTS
+
+RATES_BYTES_PER_S = (3.125e6, 12.5e6)
+SIZE_BYTES = 4_000_000
+INCAST_SENDERS = 8
+REPETITIONS = 3
+CHUNK_BYTES = 32_768
+HOSTS = ("receiver", *(f"w{i}" for i in range(1, 10)))
+CLAIMED_SHARE = 0.9
+CLAIMED_IDLE_CORES = 0.25
+GOODPUT = 1448 / 1514
+"""Share of a shaped link's bytes that is payload: no transport can do better."""
+
+
+def main() -> int:
+    """Measure, write, print; exit status 1 where a claim does not hold."""
+    cases = [_measure(rate) for rate in RATES_BYTES_PER_S]
+    claims = [claim for case in cases for claim in _claims(case)]
+    path = RESULTS / "bench" / "transport.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"cases": cases, "claims": claims}, indent=1) + "\n")
+    for claim in claims:
+        verdict = "holds" if claim["holds"] else "DOES NOT HOLD"
+        print(f"{claim['what']}: {claim['ratio']:.3f} ({claim['allowed']}) {verdict}")
+    print(path)
+    return 0 if all(claim["holds"] for claim in claims) else 1
+
+
+def _measure(rate: float) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        program = ["-m", "experiments.bench.transport_rank", folder]
+        ranks = mpi_command(len(HOSTS), "netns", program)
+        subprocess.run(
+            bubble_command(out, dict.fromkeys(HOSTS, rate), "cubic", [], ranks), check=True
+        )
+        measured = json.loads((out / "transport.json").read_text())
+    return {"bandwidth_bytes_per_s": rate, "size_bytes": SIZE_BYTES, **measured}
+
+
+def _claims(case: dict[str, object]) -> list[dict[str, object]]:
+    rate = case["bandwidth_bytes_per_s"]
+    assert isinstance(rate, float)
+    at = f"at {rate * 8 / 1e6:.0f} Mbit/s"
+    pair = SIZE_BYTES / statistics.median(_seconds(case, "pair_s")) / rate
+    incast = INCAST_SENDERS * SIZE_BYTES / statistics.median(_seconds(case, "incast_s")) / rate
+    idle = case["idle_cpu_s"]
+    assert isinstance(idle, float)
+    return [
+        _share(f"4 MB between two hosts {at}, share of the shaped rate", pair),
+        _share(f"{INCAST_SENDERS} senders of 4 MB to one {at}, share of the shaped rate", incast),
+        {
+            "what": f"{len(HOSTS)} idle ranks {at}, cores",
+            "ratio": idle,
+            "allowed": f"below {CLAIMED_IDLE_CORES}",
+            "holds": idle < CLAIMED_IDLE_CORES,
+        },
+    ]
+
+
+def _share(what: str, ratio: float) -> dict[str, object]:
+    allowed = f"at least {CLAIMED_SHARE}; payload bound {GOODPUT:.3f}"
+    return {"what": what, "ratio": ratio, "allowed": allowed, "holds": ratio >= CLAIMED_SHARE}
+
+
+def _seconds(case: dict[str, object], key: str) -> list[float]:
+    values = case[key]
+    assert isinstance(values, list)
+    return values

@@ -1,0 +1,141 @@
+"""Records of the ranks -> frames: one function a table, and one that writes them all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from experiments.errors import RecordsError
+
+Row = Mapping[str, Any]
+
+# Columns and dtypes of the tables; "Int64" holds nulls. Times are seconds of the run's clock.
+TRANSFERS = {
+    "kind": "str",
+    "updates": "str",
+    "src": "str",
+    "dst": "str",
+    "next_hop": "str",
+    "bytes": "int64",
+    "requested_s": "float64",
+    "started_s": "float64",
+    "ended_s": "float64",
+}
+UPDATES = {
+    "id": "str",
+    "worker": "int64",
+    "iteration": "int64",
+    "version_pulled": "int64",
+    "version_applied": "Int64",
+    "status": "str",
+    "delay": "Int64",
+    "resolved_s": "float64",
+    "norm": "float64",
+    "push_bytes": "int64",
+}
+COMPUTATIONS = {
+    "worker": "int64",
+    "iteration": "int64",
+    "started_s": "float64",
+    "real_s": "float64",
+    "emulated_s": "float64",
+    "overran": "bool",
+}
+
+
+@dataclass(frozen=True)
+class Records:
+    """What one run recorded."""
+
+    transfers: pd.DataFrame  # one row a transfer: TRANSFERS, `updates` comma-joined ids
+    updates: pd.DataFrame  # one row an update: UPDATES
+    computations: pd.DataFrame  # one row an iteration: COMPUTATIONS
+    metrics: pd.DataFrame  # one row a snapshot: version, elapsed_s, then the metrics
+    totals: Row  # version, elapsed_s, applied, dropped
+
+
+def read_records(run_dir: Path) -> Records:
+    """Read all records of a finished run; raises RecordsError naming file and line."""
+    paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
+    rows = [row for path in paths for row in read_rows(path)]
+    return Records(
+        transfers(rows),
+        updates(rows),
+        computations(rows),
+        metrics(read_rows(run_dir / "metrics.jsonl")),
+        totals(rows),
+    )
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a JSON-lines file, none if absent; raises RecordsError for a torn line."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise RecordsError(f"{path}, line {number}: not a whole JSON record") from None
+
+
+def transfers(rows: Iterable[Row]) -> pd.DataFrame:
+    """One row a transfer, in the order in which they started."""
+    chosen = [
+        {**row, "updates": ",".join(map(str, row["updates"]))} for row in _of("transfer", rows)
+    ]
+    return _table(chosen, TRANSFERS).sort_values(["started_s", "ended_s"], ignore_index=True)
+
+
+def updates(rows: Iterable[Row]) -> pd.DataFrame:
+    """One row an update, in the order in which they were applied or dropped."""
+    return _table(_of("update", rows), UPDATES).sort_values("resolved_s", ignore_index=True)
+
+
+def computations(rows: Iterable[Row]) -> pd.DataFrame:
+    """One row an iteration of a worker."""
+    table = _table(_of("computation", rows), COMPUTATIONS)
+    return table.sort_values(["worker", "iteration"], ignore_index=True)
+
+
+def metrics(rows: Iterable[Row]) -> pd.DataFrame:
+    """One row an evaluated snapshot, in the order of the run's clock."""
+    table = pd.DataFrame([dict(row) for row in rows])
+    if table.empty:
+        return pd.DataFrame({"version": pd.Series(dtype="int64"), "elapsed_s": []})
+    return table.sort_values("elapsed_s", kind="stable", ignore_index=True)
+
+
+def totals(rows: Iterable[Row]) -> Row:
+    """The one row in which the run says how it ended; raises RecordsError unless there is one."""
+    found = _of("totals", rows)
+    if len(found) != 1:
+        raise RecordsError(f"the ranks recorded {len(found)} rows of totals; must be 1")
+    return found[0]
+
+
+def write_tables(records: Records, run_dir: Path) -> None:
+    """Write every table of the run as parquet."""
+    records.transfers.to_parquet(run_dir / "trace.parquet")
+    records.updates.to_parquet(run_dir / "updates.parquet")
+    records.computations.to_parquet(run_dir / "computations.parquet")
+    records.metrics.to_parquet(run_dir / "metrics.parquet")
+
+
+def _of(kind: str, rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["row"] == kind]
+
+
+def _table(rows: Sequence[Row], columns: dict[str, str]) -> pd.DataFrame:
+    try:
+        data = {name: pd.Series([row[name] for row in rows], dtype="object") for name in columns}
+        return pd.DataFrame(data).astype(columns)
+    except KeyError as missing:
+        raise RecordsError(f"a record lacks {missing}; must have {', '.join(columns)}") from None
+    except (TypeError, ValueError) as error:
+        raise RecordsError(f"a record holds a value of the wrong type: {error}") from None

@@ -1,0 +1,67 @@
+"""What a run depends on beside its settings: code, packages, machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments.paths import ROOT
+
+
+def describe_environment() -> dict[str, Any]:
+    """Git revision and dirtiness, package versions, MPI and machine, fit for JSON."""
+    return {
+        "git": git_state(),
+        "python": platform.python_version(),
+        "packages": _packages(),
+        "mpi": _first_line([str(Path(sys.executable).with_name("mpirun")), "--version"]),
+        "machine": {
+            "system": platform.platform(),
+            "kernel": platform.release(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "cores_usable": len(os.sched_getaffinity(0)),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        },
+    }
+
+
+def git_state() -> dict[str, Any]:
+    """Revision of the project and whether files differ from it; nulls outside a repository."""
+    status = _output(["git", "-C", str(ROOT), "status", "--porcelain"])
+    return {
+        "revision": _first_line(["git", "-C", str(ROOT), "rev-parse", "--verify", "HEAD"]),
+        "dirty": None if status is None else bool(status.strip()),
+    }
+
+
+def _packages() -> dict[str, str]:
+    found = importlib.metadata.distributions()
+    return dict(sorted((package.name, package.version) for package in found))
+
+
+def _processor() -> str | None:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return None
+
+
+def _first_line(command: list[str]) -> str | None:
+    output = _output(command)
+    return output.splitlines()[0] if output else None
+
+
+def _output(command: list[str]) -> str | None:
+    """Output of a command; None where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout

@@ -1,0 +1,69 @@
+"""The evaluator as its run sees it: a child process that must not fail unnoticed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from experiments.errors import RunFailed
+from experiments.paths import ROOT
+from mlfabric.emulation.namespaces import die_with_parent
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+
+
+class EvaluatorProcess:
+    """`python -m experiments.evaluate` on a run, killed when left or when this process dies."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._log = run_dir / "evaluator.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "experiments.evaluate", str(run_dir)],
+                env={**os.environ, **ONE_THREAD, "PYTHONPATH": _import_path()},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,  # a Ctrl-C of the terminal is ours to handle
+                preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+            )
+
+    def __enter__(self) -> EvaluatorProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def running(self) -> bool:
+        """Whether it is still at work; raises RunFailed if it ended badly."""
+        status = self._process.poll()
+        if status is None:
+            return True
+        if status != 0:
+            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            last = lines[-1] if lines else "no output"
+            raise RunFailed(f"the evaluator ended with status {status}: {last} (see {self._log})")
+        return False
+
+    def finish(self) -> None:
+        """Tell it that no more snapshots will come."""
+        (self._run_dir / "snapshots").mkdir(exist_ok=True)
+        (self._run_dir / "snapshots" / "complete").touch()
+
+
+def _import_path() -> str:
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])

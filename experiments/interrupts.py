@@ -1,0 +1,39 @@
+"""Ctrl-C and its like: the first one ends a run in good order, none can disturb that."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def interrupt_once() -> None:
+    """Let the first signal that asks us to end raise KeyboardInterrupt, and ignore all others."""
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    for ignored in _SIGNALS:
+        signal.signal(ignored, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Keep signals from disturbing the block; one that came is answered after it."""
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: came.append(number))
+        for number in _SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for late in came:
+        signal.raise_signal(late)

@@ -1,0 +1,96 @@
+"""Starts a run's ranks, watches over them and says what went wrong with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from experiments.mpiexec import Emulation, bubble_command, environment, mpi_command
+from experiments.paths import ROOT
+from experiments.plan import hosts, straggler_events
+from experiments.schema import RunConfig
+from mlfabric.emulation.namespaces import die_with_parent
+from mlfabric.emulation.stragglers import write_trace
+
+KILL_S = 5.0
+
+_DIED = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
+
+
+class Launch:
+    """One cluster of ranks, from start to end."""
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        self.emulation: Emulation = "none" if config.engine.emulation == "none" else "netns"
+        self._config = config
+        self._run_dir = run_dir
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start everything; raises EmulationUnavailable or SettingError with one line."""
+        command = self._command()
+        with (self._run_dir / "console.log").open("wb") as console:
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **environment(self.emulation)},
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+            )
+
+    def poll(self) -> int | None:
+        """Exit status of the whole cluster, None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    def request_stop(self) -> None:
+        """Let the ranks end cleanly, soon."""
+        (self._run_dir / "stop").touch()
+
+    def kill(self) -> None:
+        """End every rank; nothing happens where none runs."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(KILL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def failure(self) -> str:
+        """What went wrong, in one line, then a traceback if there is one."""
+        stories = sorted(self._run_dir.glob("failure-*.txt"), key=lambda p: p.stat().st_mtime_ns)
+        if stories:
+            rank = int(stories[0].stem.split("-")[1])
+            story = stories[0].read_text(encoding="utf-8").strip()
+            return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"
+        console = (self._run_dir / "console.log").read_text(encoding="utf-8", errors="replace")
+        died = _DIED.search(console)
+        if died is not None:
+            number = int(died[2])
+            return f"{self._named(int(died[1]))} was killed by {signal.Signals(number).name}"
+        last = [line for line in console.splitlines() if line.strip()][-1:]
+        return f"the ranks ended with status {self.poll()}: {last[0] if last else 'no output'}"
+
+    def _named(self, rank: int) -> str:
+        return f"rank {rank} ({hosts(self._config)[rank]})"
+
+    def _command(self) -> list[str]:
+        config, names = self._config, hosts(self._config)
+        program = ["-m", "experiments.rank", str(self._run_dir)]
+        ranks = mpi_command(len(names), self.emulation, program, config.cluster.hostfile)
+        if self.emulation == "none":
+            return ranks
+        events = straggler_events(config)
+        write_trace(self._run_dir / "network_trace.csv", events)
+        bandwidths = dict.fromkeys(names, config.cluster.bandwidth_bytes_per_s)
+        congestion_control = config.cluster.congestion_control
+        return bubble_command(self._run_dir, bandwidths, congestion_control, events, ranks)

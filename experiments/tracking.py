@@ -1,0 +1,180 @@
+"""The one place that writes to MLflow: one MLflow run per experiment run, in one store."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+
+from experiments.errors import RunFailed
+from experiments.schema import TrackingConfig
+
+VALUE_LIMIT = 6000  # characters of a parameter that every store takes
+_METRICS_A_BATCH = 1000
+_PARAMS_A_BATCH = 100
+_PATIENCE_S = 60.0
+_SQLITE = "sqlite:///"
+
+ARTIFACTS = (
+    *("config.json", "run.json", "environment.json", "calibration.json"),
+    *("trace.parquet", "updates.parquet", "computations.parquet", "metrics.parquet"),
+    *("network_trace.csv", "network_applied.csv"),
+)
+
+T = TypeVar("T")
+
+
+def create_store(tracking: TrackingConfig) -> str:
+    """Create the store and the experiment where they are missing; returns the experiment's id.
+
+    Call it before any run starts: launches that come at once wait for each other here.
+    Raises RunFailed when the store cannot be reached.
+    """
+    for name in ("alembic", "mlflow"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with _failing_as_run(tracking.uri), _alone(tracking.uri):
+        return _experiment_id(tracking)
+
+
+class Recorder:
+    """The MLflow run of one experiment run; every method raises RunFailed if the store fails."""
+
+    def __init__(
+        self, tracking: TrackingConfig, name: str, tags: Mapping[str, str], params: dict[str, str]
+    ) -> None:
+        self._uri = tracking.uri
+        self._start_ms = time.time_ns() // 1_000_000
+        experiment_id = create_store(tracking)
+        with _failing_as_run(self._uri):
+            self._client = MlflowClient(self._uri)
+            create = partial(self._client.create_run, experiment_id, self._start_ms, dict(tags))
+            self.run_id: str = patiently(partial(create, run_name=name)).info.run_id
+            items = [Param(key, value[:VALUE_LIMIT]) for key, value in params.items()]
+            for batch in _batches(items, _PARAMS_A_BATCH):
+                self._log_batch(params=batch)
+
+    def log_scores(self, metrics: pd.DataFrame) -> None:
+        """Log every snapshot's metrics: step = version, time = start of the run + its clock."""
+        names = [name for name in metrics.columns if name not in ("version", "elapsed_s")]
+        rows = metrics.to_dict("records")
+        self._log_metrics(
+            self._metric(name, row[name], row["elapsed_s"], row["version"])
+            for row in rows
+            for name in names
+        )
+
+    def log_results(self, summary: Mapping[str, Any]) -> None:
+        """Log the run's single numbers, at the end of its clock."""
+        elapsed_s = summary["elapsed_s"] or 0.0
+        delays = {f"delay_{key}": value for key, value in summary["delay"].items()}
+        self._log_metrics(
+            self._metric(key, value, elapsed_s, 0)
+            for key, value in {**summary, **delays}.items()
+            if _is_result(key, value)
+        )
+
+    def finish(self, status: str, tags: Mapping[str, str], run_dir: Path) -> None:
+        """Store the artifacts that exist in run_dir and end the run: FINISHED, FAILED or KILLED."""
+        with _failing_as_run(self._uri):
+            for path in (run_dir / name for name in ARTIFACTS):
+                if path.exists():
+                    patiently(partial(self._client.log_artifact, self.run_id, str(path)))
+            self._log_batch(tags=[RunTag(key, value) for key, value in tags.items()])
+            patiently(partial(self._client.set_terminated, self.run_id, status))
+
+    def _metric(self, key: str, value: float, elapsed_s: float, step: int) -> Metric:
+        return Metric(key, float(value), self._start_ms + round(1000 * elapsed_s), int(step))
+
+    def _log_metrics(self, metrics: Iterable[Metric]) -> None:
+        with _failing_as_run(self._uri):
+            for batch in _batches(list(metrics), _METRICS_A_BATCH):
+                self._log_batch(metrics=batch)
+
+    def _log_batch(self, **items: Any) -> None:
+        patiently(partial(self._client.log_batch, self.run_id, **items))
+
+
+def flat_params(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings named as their configuration keys, such as cluster.workers."""
+    flat: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= flat_params(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = "null" if value is None else str(value)
+    return flat
+
+
+def patiently(call: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
+    """Result of a call on the store, repeated for as long as another process has it locked."""
+    deadline = time.monotonic() + patience_s
+    pause_s = 0.05
+    while True:
+        try:
+            return call()
+        except MlflowException as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(1.0, 2 * pause_s)
+
+
+def _experiment_id(tracking: TrackingConfig) -> str:
+    client = MlflowClient(tracking.uri)
+    found = patiently(lambda: client.get_experiment_by_name(tracking.experiment))
+    if found is not None:
+        return str(found.experiment_id)
+    location = None
+    if database := _database(tracking.uri):
+        location = str(database.with_name("artifacts"))
+    return str(patiently(lambda: client.create_experiment(tracking.experiment, location)))
+
+
+def _database(uri: str) -> Path | None:
+    return Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
+
+
+@contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """Keep other launches out of the store while it is created; a server does so by itself."""
+    database = _database(uri)
+    if database is None:
+        yield
+        return
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with database.with_name(f"{database.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_result(key: str, value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and key not in ("seed", "target") and math.isfinite(value)
+
+
+def _batches(items: list[T], size: int) -> Iterator[list[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+@contextmanager
+def _failing_as_run(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise RunFailed(f"tracking.uri={uri}: {reason}") from error

@@ -1,0 +1,1 @@
+"""Network-accelerated distributed training: scheduler, policies, engines and emulated clusters."""

@@ -1,0 +1,74 @@
+"""Orders that a coordinator returns; an engine performs them in the order given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TransferKind = Literal["update", "sum"]
+
+
+@dataclass(frozen=True)
+class StartTransfer:
+    """`src` sends the update, or the sum of the updates, named to `dst` (the next hop)."""
+
+    transfer: str
+    kind: TransferKind
+    updates: tuple[str, ...]
+    src: str
+    dst: str
+
+
+@dataclass(frozen=True)
+class CancelTransfer:
+    """`src` stops sending; what has arrived at `dst` is thrown away."""
+
+    transfer: str
+    src: str
+    dst: str
+
+
+@dataclass(frozen=True)
+class DropUpdate:
+    """The update will not be applied: its delay would have been `delay` versions."""
+
+    update: str
+    worker: str
+    delay: int
+
+
+@dataclass(frozen=True)
+class CommitGroup:
+    """The server applies what transfer `transfer` brought; `version` is the one it had before.
+
+    `delays[i]` is the delay of `updates[i]`: version before minus version pulled.
+    """
+
+    transfer: str
+    updates: tuple[str, ...]
+    workers: tuple[str, ...]
+    delays: tuple[int, ...]
+    version: int
+
+
+@dataclass(frozen=True)
+class DistributeModel:
+    """The server freezes its model and sends it along a tree.
+
+    `edges` are (transfer, src, dst), a parent's edge before its children's; `since` is the oldest
+    version that a receiver holds.
+    """
+
+    version: int
+    since: int
+    edges: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class WakeAt:
+    """Report `Woken` at time `at` (seconds)."""
+
+    at: float
+
+
+Action = StartTransfer | CancelTransfer | DropUpdate | CommitGroup | DistributeModel | WakeAt

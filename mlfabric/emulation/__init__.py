@@ -1,0 +1,1 @@
+"""A cluster in private namespaces of one machine, its links shaped by the kernel."""

@@ -1,0 +1,1 @@
+"""Real MPI ranks: scheduler, server and workers, one process each."""

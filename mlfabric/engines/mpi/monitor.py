@@ -1,0 +1,80 @@
+"""Rank 0 keeps time, shows progress, ends the run, and notices when nothing moves."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from mlfabric.engines.mpi.node import Node
+from mlfabric.engines.mpi.records import write_atomically
+from mlfabric.errors import MlfabricError
+
+CHECK_S = 0.25
+
+
+class NothingMoves(MlfabricError):
+    """No rank has done anything for too long; tells who waits for whom."""
+
+
+class Monitor:
+    """Stops all ranks at `max_seconds`, or when a file named `stop` appears in the run folder."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._next_check = 0.0
+        self._latest: dict[int, dict[str, Any]] = {}
+        self._stopped: set[int] = set()
+        self._last_news: float | None = None
+        node.on("heartbeat", self._heartbeat)
+        node.on("goodbye", self._goodbye)
+        node.every_turn(self._check)
+
+    def _heartbeat(self, src: int, beat: dict[str, Any]) -> None:
+        if self._latest.get(src, {}).get("activity") != beat["activity"] and src != self._node.rank:
+            self._last_news = time.monotonic()
+        self._latest[src] = beat
+
+    def _goodbye(self, src: int, body: Any) -> None:
+        """A rank has stopped; when all have, they may go."""
+        self._stopped.add(src)
+        if len(self._stopped) == len(self._node.plan.hosts):
+            self._node.send_all("go")
+
+    def _check(self) -> bool:
+        node = self._node
+        now = time.monotonic()
+        if now < self._next_check or not node.begun or node.may_go:
+            return False
+        self._next_check = now + CHECK_S
+        self._last_news = self._last_news or now
+        quiet_s = now - self._last_news
+        if not node.stopping:
+            self._show_progress()
+            self._stop_in_time(now)
+        if quiet_s > node.plan.watchdog_s:
+            waiting = [r for r in range(len(node.plan.hosts)) if r not in self._stopped]
+            what = "the run is over, but not all stop" if node.stopping else "nothing has moved"
+            raise NothingMoves(f"{what} for {quiet_s:.0f} s: {self._story(waiting)}")
+        return False
+
+    def _stop_in_time(self, now: float) -> None:
+        node = self._node
+        if node.now() >= node.plan.max_seconds or (node.plan.run_dir / "stop").exists():
+            node.send_all("stop")
+            self._last_news = now
+
+    def _show_progress(self) -> None:
+        counts: dict[str, int] = {"version": 0, "applied": 0, "dropped": 0}
+        for beat in (self._node.counts, *self._latest.values()):
+            if beat.get("version", 0) >= counts["version"]:
+                counts = {key: beat.get(key, counts[key]) for key in counts}
+        progress = {"elapsed_s": round(self._node.now(), 3), **counts}
+        write_atomically(self._node.plan.run_dir / "progress.json", json.dumps(progress))
+
+    def _story(self, ranks: list[int]) -> str:
+        hosts, latest = self._node.plan.hosts, self._latest
+        return "; ".join(
+            f"{hosts[rank]} waits for {latest.get(rank, {}).get('waiting', 'an unknown thing')}"
+            for rank in ranks
+        )

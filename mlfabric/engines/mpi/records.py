@@ -1,0 +1,69 @@
+"""What a rank saw, streamed to a file of its own, and snapshots of the model."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Records:
+    """Rows of one rank as JSON lines; may be used by several threads."""
+
+    def __init__(self, run_dir: Path, rank: int) -> None:
+        folder = run_dir / "records"
+        folder.mkdir(exist_ok=True)
+        self._file = (folder / f"rank-{rank:02d}.jsonl").open("x", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def add(self, row: str, **values: Any) -> None:
+        """Append a row of kind `row`."""
+        line = json.dumps({"row": row, **values})
+        with self._lock:
+            self._file.write(line + "\n")
+
+    def flush(self) -> None:
+        with self._lock:
+            self._file.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+
+class Snapshots:
+    """Copies of the model at intervals, written for whoever evaluates them off the clock."""
+
+    def __init__(self, run_dir: Path, interval_s: float, now: Callable[[], float]) -> None:
+        self._folder = run_dir / "snapshots"
+        self._folder.mkdir(exist_ok=True)
+        self._interval_s = interval_s
+        self._now = now
+        self._due = 0.0
+        self._taken = 0
+
+    def offer(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        """Write `model` if a snapshot is due, or if this is the last one."""
+        elapsed = self._now()
+        if elapsed < self._due and not last:
+            return
+        self._due = elapsed + self._interval_s
+        name = f"{self._taken:05d}.npy"
+        self._taken += 1
+        np.save(self._folder / name, model)
+        line = json.dumps({"file": name, "version": version, "elapsed_s": elapsed})
+        with (self._folder / "index.jsonl").open("a", encoding="utf-8") as index:
+            index.write(line + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, never half of it."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, path)

@@ -1,0 +1,275 @@
+"""Control messages and chunked streams between ranks, polled and never blocking.
+
+A stream is announced by a control message, then its bytes come as chunks of at most `chunk_bytes`
+on a tag of their own, straight from and into the caller's memory. A stream can be forwarded while
+it arrives, and cut short.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from mlfabric.engines.mpi.wire import decode, encode
+from mlfabric.errors import ProtocolError
+
+Bytes = NDArray[np.uint8]
+
+CONTROL_TAG = 1
+FIRST_STREAM_TAG = 2
+STREAM_TAGS = 30_000
+MAX_CONTROL_BYTES = 65_536
+WINDOW = 4
+"""Chunks of a stream handed to MPI at a time: enough to keep the link busy, few to take back."""
+
+ENDING_CHUNKS = 1
+"""A stream is ending when at most this many chunks are still to come."""
+
+NEWS_SHARE = 0.25
+
+
+class Outgoing:
+    """A stream being sent; `available` bytes of `data` may go (all, unless it is forwarded)."""
+
+    def __init__(self, dst: int, tag: int, data: Bytes, chunk_bytes: int, available: int) -> None:
+        self.dst = dst
+        self.tag = tag
+        self.available = available
+        self._data = data
+        self._chunk_bytes = chunk_bytes
+        self._chunks = chunk_count(len(data), chunk_bytes)
+        self._sent = 0
+        self._pending: deque[MPI.Request] = deque()
+
+    @property
+    def done(self) -> bool:
+        return self._sent == self._chunks and not self._pending
+
+    @property
+    def chunks_sent(self) -> int:
+        return self._sent
+
+    def cut(self) -> None:
+        """Send nothing more."""
+        self._chunks = self._sent
+
+    def advance(self, comm: MPI.Comm) -> bool:
+        """Hand over what may go; True when anything moved."""
+        moved = False
+        while self._pending and self._pending[0].Test():
+            self._pending.popleft()
+            moved = True
+        while self._sent < self._chunks and len(self._pending) < WINDOW:
+            begin = self._sent * self._chunk_bytes
+            end = min(begin + self._chunk_bytes, len(self._data))
+            if end > self.available:
+                break
+            self._pending.append(comm.Isend([self._data[begin:end], MPI.BYTE], self.dst, self.tag))
+            self._sent += 1
+            moved = True
+        return moved
+
+
+class Incoming:
+    """A stream being received into `data`; chunks arrive in order."""
+
+    def __init__(
+        self, comm: MPI.Comm, src: int, tag: int, header: dict[str, Any], n_bytes: int, chunk: int
+    ) -> None:
+        self.src = src
+        self.tag = tag
+        self.header = header
+        self.data: Bytes = np.empty(n_bytes, np.uint8)
+        self.received_bytes = 0
+        self.chunks_left = chunk_count(n_bytes, chunk)
+        self.cut_short = False
+        self.first_arrival: float | None = None
+        self.bytes_per_s: float | None = None
+        self._chunk_bytes = chunk
+        self._first_bytes = 0
+        self._reported_bytes_per_s: float | None = None
+        self._taken = 0
+        self._requests = deque(
+            comm.Irecv([self.data[begin : begin + chunk], MPI.BYTE], src, tag)
+            for begin in range(0, max(n_bytes, 1), chunk)
+        )
+
+    @property
+    def done(self) -> bool:
+        return self.chunks_left == 0
+
+    def rate_is_news(self) -> bool:
+        """Whether the rate differs by `NEWS_SHARE` from when this was last true, or is the first."""
+        seen, old = self.bytes_per_s, self._reported_bytes_per_s
+        if seen is None or (old is not None and abs(seen - old) < NEWS_SHARE * old):
+            return False
+        self._reported_bytes_per_s = seen
+        return True
+
+    @property
+    def ending(self) -> bool:
+        """Whether the last chunk but `ENDING_CHUNKS` has just come."""
+        return self.chunks_left == ENDING_CHUNKS
+
+    def cut(self, chunks_sent: int) -> None:
+        """Only `chunks_sent` chunks ever come; forget the rest."""
+        self.cut_short = True
+        self.chunks_left = chunks_sent - self._taken
+        while len(self._requests) > self.chunks_left:
+            _cancel(self._requests.pop())
+
+    def advance(self, now: float) -> bool:
+        """Take one chunk if it is there."""
+        if not self._requests or not self._requests[0].Test():
+            return False
+        self._requests.popleft()
+        self._taken += 1
+        self.chunks_left -= 1
+        self.received_bytes = min(self.received_bytes + self._chunk_bytes, len(self.data))
+        if self.first_arrival is None:
+            self.first_arrival, self._first_bytes = now, self.received_bytes
+        elif self.chunks_left >= ENDING_CHUNKS and now > self.first_arrival:
+            moved = self.received_bytes - self._first_bytes
+            self.bytes_per_s = moved / (now - self.first_arrival)
+        return True
+
+    def abandon(self) -> None:
+        """Cancel every receive that is still posted."""
+        while self._requests:
+            _cancel(self._requests.pop())
+
+
+class Transport:
+    """One rank's end of everything; used by one thread.
+
+    `on_message(src, message)` gets control messages, `on_chunk(stream)` every arrival of a chunk,
+    the last included.
+    """
+
+    def __init__(self, comm: MPI.Comm, chunk_bytes: int) -> None:
+        self.comm = comm
+        self.rank = comm.Get_rank()
+        self.size = comm.Get_size()
+        self.chunk_bytes = chunk_bytes
+        self.on_message: Callable[[int, Any], None] | None = None
+        self.on_stream: Callable[[Incoming], None] | None = None
+        self.on_chunk: Callable[[Incoming], None] | None = None
+        self.moved = 0
+        self._streams = 0
+        self._outgoing: list[Outgoing] = []
+        self._incoming: list[Incoming] = []
+        self._control_sends: deque[MPI.Request] = deque()
+        self._control_buffer = bytearray(MAX_CONTROL_BYTES)
+        self._control = self._listen()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a stream is under way."""
+        return bool(self._outgoing or self._incoming)
+
+    def send(self, dst: int, message: Any) -> None:
+        """Send a control message; ProtocolError when it is longer than MAX_CONTROL_BYTES."""
+        data = encode(message)
+        if len(data) > MAX_CONTROL_BYTES:
+            raise ProtocolError(
+                f"control message of {len(data)} bytes, at most {MAX_CONTROL_BYTES}"
+            )
+        self._control_sends.append(self.comm.Isend([data, MPI.BYTE], dst, CONTROL_TAG))
+
+    def stream(
+        self, dst: int, header: dict[str, Any], data: Bytes, available: int | None = None
+    ) -> Outgoing:
+        """Start to send `data`; the receiver's stream carries `header`."""
+        tag = FIRST_STREAM_TAG + self._streams % STREAM_TAGS
+        self._streams += 1
+        self.send(dst, ("stream", tag, len(data), header))
+        usable = len(data) if available is None else available
+        outgoing = Outgoing(dst, tag, data, self.chunk_bytes, usable)
+        self._outgoing.append(outgoing)
+        outgoing.advance(self.comm)
+        return outgoing
+
+    def cut(self, outgoing: Outgoing) -> None:
+        """Stop a stream that is being sent, and tell its receiver how much of it will come."""
+        if outgoing in self._outgoing:
+            outgoing.cut()
+            self.send(outgoing.dst, ("cut", outgoing.tag, outgoing.chunks_sent))
+
+    def poll(self) -> bool:
+        """Move everything that can move; True when anything did."""
+        moved = self._poll_control()
+        moved = self._poll_incoming() or moved
+        for outgoing in self._outgoing:
+            moved = outgoing.advance(self.comm) or moved
+        self._outgoing = [outgoing for outgoing in self._outgoing if not outgoing.done]
+        return moved
+
+    def close(self) -> None:
+        """Cut what is being sent and stop listening; MPI may be finalized afterwards."""
+        self.on_message = self.on_stream = self.on_chunk = None
+        for outgoing in self._outgoing:
+            outgoing.cut()
+        while self._outgoing or self._control_sends:
+            if not self.poll():
+                time.sleep(0.001)
+        for incoming in self._incoming:
+            incoming.abandon()
+        _cancel(self._control)
+
+    def _listen(self) -> MPI.Request:
+        return self.comm.Irecv([self._control_buffer, MPI.BYTE], MPI.ANY_SOURCE, CONTROL_TAG)
+
+    def _poll_control(self) -> bool:
+        while self._control_sends and self._control_sends[0].Test():
+            self._control_sends.popleft()
+        status = MPI.Status()
+        moved = False
+        while self._control.Test(status):
+            moved = True
+            message = decode(memoryview(self._control_buffer)[: status.Get_count()])
+            src = status.Get_source()
+            self._control = self._listen()
+            self._receive(src, message)
+        return moved
+
+    def _receive(self, src: int, message: Any) -> None:
+        match message:
+            case ("stream", tag, n_bytes, header):
+                incoming = Incoming(self.comm, src, tag, header, n_bytes, self.chunk_bytes)
+                self._incoming.append(incoming)
+                if self.on_stream:
+                    self.on_stream(incoming)
+            case ("cut", tag, chunks_sent):
+                for incoming in self._incoming:
+                    if (incoming.src, incoming.tag) == (src, tag):
+                        incoming.cut(chunks_sent)
+            case _ if self.on_message:
+                self.on_message(src, message)
+
+    def _poll_incoming(self) -> bool:
+        moved = False
+        for incoming in list(self._incoming):
+            while incoming.advance(time.monotonic()):
+                moved = True
+                self.moved += 1
+                if self.on_chunk and not incoming.cut_short:
+                    self.on_chunk(incoming)
+        self._incoming = [i for i in self._incoming if not i.done]
+        return moved
+
+
+def chunk_count(n_bytes: int, chunk_bytes: int) -> int:
+    """Chunks of a stream; an empty one still has one, so that its end is seen."""
+    return max(1, math.ceil(n_bytes / chunk_bytes))
+
+
+def _cancel(request: MPI.Request) -> None:
+    request.Cancel()
+    request.Wait()

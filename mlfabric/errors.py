@@ -1,0 +1,23 @@
+"""Every exception the library raises, split by whose fault it is."""
+
+from __future__ import annotations
+
+
+class MlfabricError(Exception):
+    """Base of all errors; its text is one line fit for a user."""
+
+
+class SettingError(MlfabricError):
+    """A setting is missing, of the wrong type or out of range; names key, value and what is allowed."""
+
+
+class EmulationUnavailable(MlfabricError):
+    """This machine forbids the namespaces that the emulated cluster is made of."""
+
+
+class EmulationError(MlfabricError):
+    """The emulated cluster could not be built or broke while it ran."""
+
+
+class ProtocolError(MlfabricError):
+    """An event or message contradicts what the receiver knows: a bug or a foreign peer."""

@@ -1,0 +1,89 @@
+"""Past facts that a coordinator (a policy's central state machine) is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Update:
+    """What the scheduler knows of an update; the values stay with the worker.
+
+    `version` is the model version it was computed from, `ready` the time in seconds at which it
+    could first be sent, `norm` the norm of its values (L2; L1 for counts).
+    """
+
+    id: str
+    worker: str
+    bytes: int
+    version: int
+    ready: float
+    norm: float = 0.0
+
+
+@dataclass(frozen=True)
+class UpdateReady:
+    """A worker has computed an update and would like to send it."""
+
+    update: Update
+
+
+@dataclass(frozen=True)
+class TransferProgress:
+    """The receiver sees a transfer come at `bytes_per_s`, having `bytes` of it."""
+
+    transfer: str
+    bytes: int
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class TransferEnding:
+    """The receiver has all of a transfer but its last chunks: a successor may start."""
+
+    transfer: str
+
+
+@dataclass(frozen=True)
+class TransferDone:
+    """The receiver holds a transfer completely.
+
+    `bytes` were really moved; `bytes_per_s` is the rate that the receiver saw, None where the
+    transfer was too short to tell.
+    """
+
+    transfer: str
+    bytes: int
+    bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class ModelRequested:
+    """A worker waits for a model newer than the version it holds."""
+
+    worker: str
+    held_version: int
+
+
+@dataclass(frozen=True)
+class RateMeasured:
+    """The current rate of both directions of a host's link, told by whoever knows it."""
+
+    host: str
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Woken:
+    """The time asked for by a `WakeAt` has come."""
+
+
+Event = (
+    UpdateReady
+    | TransferProgress
+    | TransferEnding
+    | TransferDone
+    | ModelRequested
+    | RateMeasured
+    | Woken
+)

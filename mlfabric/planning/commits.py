@@ -1,0 +1,75 @@
+"""Which arrived group the server applies next, so that no delay exceeds its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mlfabric.events import Update
+from mlfabric.planning.aggregation import Group, PlannedTransfer
+from mlfabric.planning.loads import Transfer
+
+
+@dataclass
+class OpenGroup:
+    """A group on its way: some of it has been sent, and the server has not applied it.
+
+    `transfers` holds, by update id, what still brings a member to `via`; `crossing` brings the
+    group (one update, or the sum) to the server.
+    """
+
+    members: list[Update]
+    via: str | None
+    crossing: Transfer
+    transfers: dict[str, Transfer] = field(default_factory=dict)
+    arrived: bool = False
+
+    @classmethod
+    def of(cls, group: Group, names: Iterator[str]) -> OpenGroup:
+        """The transfers that a planned group needs, named one after another."""
+        sizes = {update.id: float(update.bytes) for update in group.members}
+        *collecting, crossing = [_transfer(t, sizes, next(names)) for t in group.transfers]
+        by_update = {transfer.updates[0]: transfer for transfer in collecting}
+        return cls(list(group.members), group.via, crossing, by_update)
+
+    def startable(self) -> list[Transfer]:
+        """What could be sent now if its links were free."""
+        if self.transfers:
+            return [t for t in self.transfers.values() if t.started is None]
+        return [self.crossing] if self.crossing.started is None else []
+
+    def later(self) -> list[Transfer]:
+        """What cannot be sent before something else has arrived."""
+        return [self.crossing] if self.transfers else []
+
+    def slack(self, version: int, delay_bound: int) -> int:
+        """How many commits may still come before this group."""
+        return delay_bound - (version - min(update.version for update in self.members))
+
+
+def _transfer(planned: PlannedTransfer, sizes: Mapping[str, float], name: str) -> Transfer:
+    if len(planned.updates) == 1:
+        size, kind = sizes[planned.updates[0]], "update"
+    else:
+        size, kind = sum(p.bytes_per_s * (p.end - p.start) for p in planned.pieces), "sum"
+    return Transfer(name, kind, planned.updates, planned.src, planned.dst, size)
+
+
+def next_commit(
+    groups: Sequence[OpenGroup], version: int, delay_bound: int | None
+) -> tuple[OpenGroup | None, list[OpenGroup]]:
+    """The arrived group to commit next, and the groups that would be too late behind it.
+
+    Without a bound, groups commit as they arrive. With one, the arrived group with the least slack
+    goes first; a group on its way, or arrived, whose slack is less than what is committed before
+    it would come too late.
+    """
+    arrived = [group for group in groups if group.arrived]
+    if not arrived:
+        return None, []
+    if delay_bound is None:
+        return arrived[0], []
+    first = min(arrived, key=lambda group: group.slack(version, delay_bound))
+    after = version + len(first.members)
+    late = [g for g in groups if g is not first and g.slack(after, delay_bound) < 0]
+    return first, late

@@ -1,0 +1,102 @@
+"""Which transfers run now, what they take of each link, and what is free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mlfabric.planning.profile import Piece, Profile
+from mlfabric.planning.residual import Residual
+from mlfabric.topology import Link, path
+
+START_SHARE = 0.5
+"""A transfer starts when its path has this share of its bandwidth free [ours]: it neither waits
+for a slow transfer that leaves most of the link idle, nor squeezes in beside a fast one."""
+
+
+@dataclass
+class Transfer:
+    """A transfer from its planning to its end."""
+
+    id: str
+    kind: Literal["update", "sum", "model"]
+    updates: tuple[str, ...]
+    src: str
+    dst: str
+    bytes: float
+    started: float | None = None
+    expected_bytes_per_s: float = 0.0
+    seen_bytes_per_s: float | None = None
+    parent: Transfer | None = None
+
+    @property
+    def path(self) -> tuple[Link, ...]:
+        return path(self.src, self.dst)
+
+    def remaining(self, now: float) -> float:
+        """Bytes that are still to come if it runs as expected."""
+        if self.started is None:
+            return self.bytes
+        return max(self.bytes - (now - self.started) * self.expected_bytes_per_s, 0.0)
+
+    def seconds_left(self, now: float) -> float:
+        """Time to its end if it runs as expected."""
+        rate = self.expected_bytes_per_s
+        return self.remaining(now) / rate if rate > 0 else math.inf
+
+    def correct(self, arrived_bytes: int, bytes_per_s: float, now: float) -> None:
+        """Expect it to go on as it has been seen to come."""
+        self.expected_bytes_per_s = bytes_per_s
+        self.started = now - arrived_bytes / bytes_per_s
+
+
+@dataclass
+class LinkLoads:
+    """Running transfers in the order of their start; each takes what it is expected to."""
+
+    rate: Callable[[Link, float], float]
+    links: tuple[Link, ...]
+    running: dict[str, Transfer] = field(default_factory=dict)
+
+    def free(self, now: float) -> dict[Link, float]:
+        """Bytes/s that each link has left."""
+        left = {link: self.rate(link, now) for link in self.links}
+        for transfer in self.running.values():
+            share = min(transfer.expected_bytes_per_s, *(left[link] for link in transfer.path))
+            for link in transfer.path:
+                left[link] -= share
+        return left
+
+    def may_start(self, transfer: Transfer, now: float) -> bool:
+        """Whether every link of its path has `START_SHARE` of the path's bandwidth free."""
+        free = self.free(now)
+        wanted = START_SHARE * min(self.rate(link, now) for link in transfer.path)
+        return all(free[link] >= wanted for link in transfer.path)
+
+    def start(self, transfer: Transfer, now: float) -> None:
+        """Count it as running; it is expected to take what its path has free."""
+        free = self.free(now)
+        transfer.started = now
+        transfer.expected_bytes_per_s = min(free[link] for link in transfer.path)
+        self.running[transfer.id] = transfer
+
+    def stop(self, transfer_id: str) -> None:
+        """Its links are free from now on; nothing happens where it does not run."""
+        self.running.pop(transfer_id, None)
+
+    def residual(self, queued: Iterable[Transfer], now: float) -> Residual:
+        """Profiles from `now` on, less what running and then queued transfers will use."""
+        residual = Residual(
+            {link: Profile.constant(self.rate(link, now), now) for link in self.links}
+        )
+        for transfer in (*self.running.values(), *queued):
+            residual = _reserve(residual, transfer, now)
+        return residual
+
+
+def _reserve(residual: Residual, transfer: Transfer, now: float) -> Residual:
+    left = transfer.remaining(now)
+    pieces: tuple[Piece, ...] = residual.pieces(transfer.src, transfer.dst, now, left)
+    return residual.minus(transfer.src, transfer.dst, pieces)

@@ -1,0 +1,59 @@
+"""The server's model: additive updates, versions, and what has changed since a version."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlfabric.errors import ProtocolError
+from mlfabric.payload import INDEX, Payload, dense
+
+
+class ModelStore:
+    """w <- w + update; every update in a payload advances the version by one.
+
+    `model` has shape (size,), float32 or int32, and is changed in place.
+    """
+
+    def __init__(self, model: NDArray[Any]) -> None:
+        self.model = model
+        self.version = 0
+        self._touched: deque[tuple[int, NDArray[np.int32]]] = deque()
+        self._known_since = 0
+
+    def apply(self, payload: Payload, updates: int) -> None:
+        """Add the sum of `updates` updates. Raises ProtocolError when the sizes differ."""
+        if payload.size != len(self.model):
+            raise ProtocolError(f"update of size {payload.size} for a model of {len(self.model)}")
+        payload.add_to(self.model)
+        self.version += updates
+        if payload.indices is None:
+            self._touched.clear()
+            self._known_since = self.version
+        else:
+            self._touched.append((self.version, payload.indices))
+
+    def freeze(self, since: int) -> Payload:
+        """A copy from which any holder of version `since` or later gets the current model.
+
+        Sparse, with the current values of all entries touched since then, where that is known
+        and smaller; else dense.
+        """
+        if since < self._known_since:
+            return dense(self.model.copy())
+        touched = [indices for version, indices in self._touched if version > since]
+        if sum(map(len, touched)) == 0:
+            return Payload(len(self.model), np.empty(0, INDEX), self.model[:0].copy())
+        indices = np.unique(np.concatenate(touched))
+        if len(indices) * (INDEX.itemsize + self.model.itemsize) >= self.model.nbytes:
+            return dense(self.model.copy())
+        return Payload(len(self.model), indices, self.model[indices])
+
+    def forget_before(self, version: int) -> None:
+        """Nobody will ask what changed before `version` any more."""
+        while self._touched and self._touched[0][0] <= version:
+            self._touched.popleft()
+        self._known_since = max(self._known_since, version)

@@ -1,0 +1,152 @@
+"""Reading runs back from a real MLflow store."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.load import (
+    finished_fingerprints,
+    load_runs,
+    metric_curves,
+    read_table,
+    select_planned,
+)
+from analysis.plan import CELL, read_plan
+from tests.figures.made_up import MadeUpRun, Store
+
+
+def loaded(store: Store, *runs: MadeUpRun) -> pd.DataFrame:
+    return load_runs(store.uri, "mlfabric", {run.fingerprint for run in runs})
+
+
+def cells(*runs: MadeUpRun) -> pd.DataFrame:
+    rows = [{"fingerprint": run.fingerprint, **run.cell} for run in runs]
+    return pd.DataFrame(rows, columns=["fingerprint", *CELL])
+
+
+def test_an_absent_store_holds_no_runs_and_stays_absent(tmp_path: Path) -> None:
+    assert load_runs(f"sqlite:///{tmp_path}/none.db", "mlfabric", {"x"}).empty
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_absent_experiment_holds_no_runs(store: Store) -> None:
+    assert load_runs(store.uri, "another", {"x"}).empty
+
+
+def test_a_run_comes_back_as_it_was_recorded(store: Store) -> None:
+    run = MadeUpRun(policy="async_ps", seed=3)
+    run_id = store.record(run)
+    row = loaded(store, run).iloc[0]
+    summary = run.summary()
+    assert row["run_id"] == run_id
+    assert row["status"] == "finished"
+    assert row[CELL].to_dict() == {key: summary[key] for key in CELL}
+    for key in ("time_to_target_s", "final_metric", "elapsed_s", "target"):
+        assert row[key] == pytest.approx(summary[key])
+
+
+def test_only_the_fingerprints_asked_for_are_read(store: Store) -> None:
+    wanted, other = MadeUpRun(seed=0), MadeUpRun(seed=1)
+    store.record(wanted)
+    store.record(other)
+    assert set(loaded(store, wanted)["seed"]) == {0}
+
+
+@pytest.mark.parametrize(
+    ("status", "mlflow_status", "expected"),
+    [
+        ("finished", "FINISHED", "finished"),
+        ("invalid", "FAILED", "invalid"),
+        ("invalid", "FINISHED", "invalid"),
+        ("failed", "FAILED", "failed"),
+        ("finished", "FAILED", "failed"),
+        ("finished", "KILLED", "failed"),
+        ("finished", "RUNNING", "unfinished"),
+    ],
+)
+def test_only_an_ended_valid_run_is_finished(
+    store: Store, status: str, mlflow_status: str, expected: str
+) -> None:
+    run = MadeUpRun(status=status, mlflow_status=mlflow_status)
+    store.record(run)
+    assert list(loaded(store, run)["status"]) == [expected]
+    finished = finished_fingerprints(store.uri, "mlfabric", {run.fingerprint})
+    assert finished == ({run.fingerprint} if expected == "finished" else set())
+
+
+def test_a_missed_target_is_infinite_and_no_target_is_nan(store: Store) -> None:
+    missed, without = MadeUpRun(seed=0, misses=True), MadeUpRun(seed=1, target=None)
+    store.record(missed)
+    store.record(without)
+    times = loaded(store, missed, without).set_index("seed")["time_to_target_s"]
+    assert times[0] == math.inf
+    assert math.isnan(times[1])
+
+
+def test_the_first_valid_run_of_a_cell_is_chosen(store: Store) -> None:
+    run = MadeUpRun()
+    store.record(MadeUpRun(status="invalid", mlflow_status="FAILED"))
+    first = store.record(run)
+    store.record(run)
+    recorded = select_planned(loaded(store, run), cells(run))
+    assert list(recorded.runs["run_id"]) == [first]
+    assert recorded.lost.empty
+
+
+def test_planned_runs_without_a_valid_one_are_reported(store: Store) -> None:
+    good, invalid, absent = (MadeUpRun(seed=seed) for seed in range(3))
+    store.record(good)
+    store.record(MadeUpRun(seed=1, status="invalid", mlflow_status="FAILED"))
+    recorded = select_planned(loaded(store, good, invalid, absent), cells(good, invalid, absent))
+    assert list(recorded.runs["seed"]) == [0]
+    assert recorded.lost[["seed", "status"]].to_numpy().tolist() == [[1, "invalid"], [2, "absent"]]
+
+
+def test_a_run_that_died_without_records_is_failed(store: Store) -> None:
+    run = MadeUpRun()
+    store.record_empty(run)
+    recorded = select_planned(loaded(store, run), cells(run))
+    assert recorded.runs.empty
+    assert list(recorded.lost["status"]) == ["failed"]
+
+
+def test_curves_hold_every_snapshot(store: Store) -> None:
+    run = MadeUpRun(workload="plda_sotu", target=-8.0)
+    store.record(run)
+    curve = metric_curves(loaded(store, run))
+    assert list(curve["elapsed_s"]) == list(run.metrics()["elapsed_s"])
+    assert list(curve["value"]) == pytest.approx(list(run.metrics()["heldout_loglik"]))
+
+
+def test_a_missing_table_is_named(store: Store) -> None:
+    run = MadeUpRun()
+    run_id = store.record(run)
+    row = next(loaded(store, run).itertuples())
+    with pytest.raises(AnalysisError, match=rf"{run_id} recorded no updates.parquet"):
+        read_table(row, "updates.parquet")
+
+
+def test_a_plan_comes_back_and_names_what_it_lacks(store: Store, tmp_path: Path) -> None:
+    run = MadeUpRun()
+    plan = read_plan(store.plan(tmp_path / "plan.json", [run], ("fig7",)))
+    assert plan.tracking_uri == store.uri
+    assert plan.cells("fig7").to_dict("records") == [{"fingerprint": run.fingerprint, **run.cell}]
+    with pytest.raises(AnalysisError, match=r"'fig8' is not in the plan.*planned: fig7"):
+        plan.cells("fig8")
+
+
+def test_an_absent_plan_says_what_writes_it(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"no plan at .*make reproduce-figures"):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_run_json_may_hold_nulls(store: Store) -> None:
+    """A run whose last value was not finite records null."""
+    run = MadeUpRun(final_is_finite=False)
+    store.record(run)
+    assert math.isnan(loaded(store, run)["final_metric"].iloc[0])

@@ -1,0 +1,79 @@
+"""A whole run of the engine on counts that can be checked: `count_run RUN_DIR POLICY FAIL`.
+
+Every update adds 1 to ten entries, so totals tell how many updates a model holds. FAIL names what
+goes wrong: nothing, a raising trainer, a rank that stops answering.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from mpi4py import MPI
+
+from mlfabric.engines.mpi.main import run
+from mlfabric.engines.mpi.plan import RankPlan
+from mlfabric.policies.base import PolicyContext
+
+SIZE = 50_000
+
+
+class Counter:
+    """Adds 1 to ten entries an update; worker 1 fails in its fourth when told to."""
+
+    def __init__(self, worker: int, fail: str) -> None:
+        self._rng = np.random.default_rng(worker)
+        self._worker, self._fail, self._done = worker, fail, 0
+
+    def warm_up(self) -> None:
+        pass
+
+    def load(self) -> None:
+        pass
+
+    def compute(self, view):
+        assert view.min() >= 0, "a view went negative"
+        self._done += 1
+        if self._worker == 1 and self._done == 4:
+            if self._fail == "raise":
+                raise ValueError("worker 1 had enough")
+            if self._fail == "hang":
+                time.sleep(1000)
+        indices = np.sort(self._rng.choice(SIZE, 10, replace=False)).astype(np.int32)
+        return indices, np.ones(10, np.int32)
+
+
+def main(run_dir: Path, policy: str, fail: str) -> None:
+    workers = tuple(f"w{i + 1}" for i in range(MPI.COMM_WORLD.Get_size() - 2))
+    hosts = ("scheduler", "server", *workers)
+    options = {
+        "delay_bound": 2 if fail == "tight" else None,
+        "aggregation": "paper",
+        "aggregators": None,
+        "aggregator_choice": "random",
+        "bandwidth": "measured",
+    }
+    context = PolicyContext(
+        "server", workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
+    )
+    plan = RankPlan(
+        run_dir=run_dir,
+        hosts=hosts,
+        policy=policy,
+        context=context,
+        conserved=True,
+        step_scale=1.0,
+        nominal_s=0.02,
+        computation_s=lambda worker, iteration: 0.02 * (1 + (worker + iteration) % 3),
+        read_rates=None,
+        max_seconds=60.0 if fail == "hang" and policy == "ring_allreduce" else 2.0,
+        snapshot_interval_s=0.5,
+        watchdog_s=2.0 if fail == "hang" else 20.0,
+    )
+    run(plan, lambda worker: Counter(worker, fail))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

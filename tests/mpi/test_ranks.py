@@ -1,0 +1,108 @@
+"""Real MPI ranks at several counts: transport, whole runs, failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from experiments.mpiexec import environment, mpi_command
+from experiments.paths import ROOT
+
+POLICIES = ("async_ps", "mlfabric_a", "ring_allreduce")
+
+
+def mpi(ranks, *program, timeout=60):
+    command = mpi_command(ranks, "none", ["-m", *map(str, program)])
+    env = {**os.environ, **environment("none")}
+    return subprocess.run(
+        command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=timeout
+    )
+
+
+def count_run(run_dir, ranks, policy, fail="nothing"):
+    np.save(run_dir / "model0.npy", np.zeros(50_000, np.int32))
+    return mpi(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail)
+
+
+def rows(run_dir, kind):
+    paths = sorted((run_dir / "records").glob("*.jsonl"))
+    found = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    return [row for row in found if row["row"] == kind]
+
+
+def snapshots(run_dir):
+    index = (run_dir / "snapshots" / "index.jsonl").read_text().splitlines()
+    for line in map(json.loads, index):
+        yield line, np.load(run_dir / "snapshots" / line["file"])
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 7])
+def test_transport(ranks):
+    done = mpi(ranks, "tests.mpi.programs.transport_check")
+    assert done.returncode == 0, done.stderr
+    assert "all right" in done.stdout
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("ranks", [3, 7])
+def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks):
+    done = count_run(tmp_path, ranks, policy)
+    assert done.returncode == 0, done.stderr
+    found = list(snapshots(tmp_path))
+    assert len(found) >= 3
+    for line, model in found:
+        assert model.min() >= 0
+    last, model = found[-1]
+    updates = rows(tmp_path, "update")
+    applied = [row for row in updates if row["status"] == "applied"]
+    assert last["version"] > 2 * (ranks - 2)
+    # Every push holds its worker's dropped updates; none is dropped here, so each counts once.
+    assert model.sum() == 10 * last["version"]
+    assert len(applied) >= last["version"]
+    assert all(row["delay"] >= 0 for row in applied)
+    transfers = rows(tmp_path, "transfer")
+    assert transfers or ranks == 3
+    assert all(row["ended_s"] >= row["started_s"] for row in transfers)
+
+
+def test_a_tight_bound_drops_updates_and_loses_no_count(tmp_path):
+    """What is dropped is carried: each worker's applied pushes hold all its earlier counts."""
+    done = count_run(tmp_path, 8, "mlfabric_a", "tight")
+    assert done.returncode == 0, done.stderr
+    updates = rows(tmp_path, "update")
+    applied = [row for row in updates if row["status"] == "applied"]
+    assert len(applied) < len(updates), "nothing was dropped"
+    assert all(row["delay"] <= 2 for row in applied)
+    last_applied = {row["worker"]: row["iteration"] for row in applied}
+    _, model = list(snapshots(tmp_path))[-1]
+    assert model.sum() == 10 * sum(iteration + 1 for iteration in last_applied.values())
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_rank_that_raises_ends_the_job_with_its_number_and_traceback(tmp_path, policy):
+    started = time.monotonic()
+    done = count_run(tmp_path, 5, policy, "raise")
+    assert done.returncode != 0
+    story = (tmp_path / "failure-3.txt").read_text()
+    assert story.startswith("rank 3: Traceback")
+    assert "worker 1 had enough" in story.splitlines()[-1]
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_watchdog_tells_who_waits_for_whom(tmp_path, policy):
+    done = count_run(tmp_path, 4, policy, "hang")
+    assert done.returncode != 0
+    story = (tmp_path / "failure-0.txt").read_text().splitlines()[-1]
+    if policy == "ring_allreduce":
+        assert "nothing has moved" in story
+        assert "w1 waits for messages of all-reduce 3" in story
+    else:  # the others go on without it, until the run is over
+        assert "not all stop" in story
+        assert "w1 waits" not in story
+    assert "w2 waits for its computation of iteration 3" in story

@@ -1,0 +1,249 @@
+"""A small fluid network with workers, which drives a coordinator and checks its invariants.
+
+Running transfers share links max-min fairly; a forwarded model edge never overtakes its parent.
+Written independently of the library's planning code, so that it can disagree with it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+
+from mlfabric.actions import (
+    CancelTransfer,
+    CommitGroup,
+    DistributeModel,
+    DropUpdate,
+    StartTransfer,
+    WakeAt,
+)
+from mlfabric.events import (
+    ModelRequested,
+    TransferDone,
+    TransferProgress,
+    Update,
+    UpdateReady,
+    Woken,
+)
+
+
+@dataclass
+class Flow:
+    """Bytes on their way."""
+
+    id: str
+    src: str
+    dst: str
+    left: float
+    size: float
+    started: float
+    kind: str
+    updates: tuple[str, ...] = ()
+    behind: Flow | None = None
+    rate: float = 0.0
+
+
+@dataclass
+class Fluid:
+    """Workers that compute for `compute_s`, push `n_bytes`, wait, pull and compute again."""
+
+    coordinator: object
+    rates: dict[str, float]
+    workers: tuple[str, ...]
+    compute_s: dict[str, float]
+    n_bytes: int
+    server: str = "server"
+    report_after_s: float = 0.05
+    now: float = 0.0
+    version: int = 0
+    flows: dict[str, Flow] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    log: list[tuple[float, object]] = field(default_factory=list)
+    delays: list[int] = field(default_factory=list)
+    fate: Counter[str] = field(default_factory=Counter)
+    served: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._order = itertools.count()
+        self._timers: list[tuple[float, int, object]] = []
+        self._iteration: Counter[str] = Counter()
+        self._where: dict[str, str] = {}
+        self._pulled: dict[str, int] = {}
+        self._at_server: dict[str, tuple[str, ...]] = {}
+        self.held = dict.fromkeys(self.workers, 0)
+        for worker in self.workers:
+            self._after(self.compute_s[worker], worker)
+
+    def run(self, until: float) -> None:
+        """Advance the clock event by event."""
+        while self.now < until:
+            self._share()
+            ends = [(self.now + f.left / f.rate, f) for f in self.flows.values() if f.rate > 0]
+            end = min((e for e, _ in ends), default=float("inf"))
+            timer = self._timers[0][0] if self._timers else float("inf")
+            step = min(end, timer, until)
+            assert step < float("inf"), "nothing is on its way and nobody computes"
+            for flow in self.flows.values():
+                flow.left -= flow.rate * (step - self.now)
+            self.now = step
+            if timer <= min(end, until):
+                self._ring()
+            elif end <= until:
+                self._finish(min(ends, key=lambda pair: pair[0])[1])
+
+    def _after(self, delay: float, what: object) -> None:
+        heapq.heappush(self._timers, (self.now + delay, next(self._order), what))
+
+    def _ring(self) -> None:
+        if self._timers[0][0] > self.now:
+            return
+        _, _, what = heapq.heappop(self._timers)
+        if what == "wake":
+            self._tell(Woken())
+            return
+        if isinstance(what, _Look):
+            self._look(str(what))
+            return
+        if isinstance(what, _Request):
+            self._tell(ModelRequested(str(what), self.held[str(what)]))
+            return
+        worker = str(what)
+        name = f"{worker}:{self._iteration[worker]}"
+        self._iteration[worker] += 1
+        self._where[name], self._pulled[name] = worker, self.held[worker]
+        self.fate[name] = 0
+        if self.coordinator.sends_at_once:
+            self._add(
+                Flow(
+                    name,
+                    worker,
+                    self.server,
+                    self.n_bytes,
+                    self.n_bytes,
+                    self.now,
+                    "update",
+                    (name,),
+                )
+            )
+        self._tell(UpdateReady(Update(name, worker, self.n_bytes, self.held[worker], self.now)))
+
+    def _finish(self, flow: Flow) -> None:
+        del self.flows[flow.id]
+        seen = flow.size / (self.now - flow.started)
+        if flow.kind == "model":
+            self.held[flow.dst] = flow_version = int(flow.updates[0])
+            assert flow_version <= self.version
+            self.served[flow.dst] += 1
+            self._after(self.compute_s[flow.dst], flow.dst)
+        elif flow.dst == self.server:
+            self._at_server[flow.id] = flow.updates
+        else:
+            for name in flow.updates:
+                self._where[name] = flow.dst
+        self._tell(TransferDone(flow.id, int(flow.size), seen))
+
+    def _tell(self, event: object) -> None:
+        for action in self.coordinator.handle(event, self.now):
+            self.log.append((self.now, action))
+            self._perform(action)
+
+    def _perform(self, action: object) -> None:
+        match action:
+            case StartTransfer(transfer, kind, updates, src, dst):
+                assert all(self._where[name] == src for name in updates), "not there to be sent"
+                self._add(
+                    Flow(transfer, src, dst, self.n_bytes, self.n_bytes, self.now, kind, updates)
+                )
+            case CancelTransfer(transfer):
+                self.flows.pop(transfer, None)
+            case DropUpdate(update, worker):
+                self._settle(update, worker, "dropped")
+            case CommitGroup(transfer, updates, workers, delays, version):
+                assert self._at_server.pop(transfer) == updates
+                assert version == self.version, "commits must follow one another"
+                for update, worker, delay in zip(updates, workers, delays, strict=True):
+                    assert delay == version - self._pulled[update]
+                    self.delays.append(delay)
+                    self._settle(update, worker, "applied")
+                self.version += len(updates)
+            case DistributeModel(version, since, edges):
+                assert version == self.version and len({dst for *_, dst in edges}) == len(edges)
+                bringing: dict[str, Flow] = {}
+                for transfer, src, dst in edges:
+                    assert self.held[dst] >= since
+                    flow = Flow(
+                        transfer,
+                        src,
+                        dst,
+                        self.n_bytes,
+                        self.n_bytes,
+                        self.now,
+                        "model",
+                        (str(version),),
+                        bringing.get(src),
+                    )
+                    bringing[dst] = flow
+                    self._add(flow)
+            case WakeAt(at):
+                self._after(max(at - self.now, 0.0), "wake")
+
+    def _settle(self, update: str, worker: str, fate: str) -> None:
+        assert self.fate[update] == 0, f"{update} was settled twice"
+        self.fate[update] = 1 if fate == "applied" else -1
+        self._after_settled(worker)
+
+    def _after_settled(self, worker: str) -> None:
+        heapq.heappush(self._timers, (self.now, next(self._order), _Request(worker)))
+
+    def _add(self, flow: Flow) -> None:
+        assert flow.id not in self.flows
+        self.flows[flow.id] = flow
+        heapq.heappush(
+            self._timers, (self.now + self.report_after_s, next(self._order), _Look(flow.id))
+        )
+
+    def _look(self, name: str) -> None:
+        """The receiver tells how a transfer is coming along."""
+        flow = self.flows.get(name)
+        if flow is not None and flow.size > flow.left:
+            arrived = flow.size - flow.left
+            rate = arrived / (self.now - flow.started)
+            self._tell(TransferProgress(name, int(arrived), rate))
+
+    def _share(self) -> None:
+        """Max-min fair rates; a forwarded flow goes no faster than what it forwards."""
+        left = {(h, way): rate for h, rate in self.rates.items() for way in ("out", "in")}
+        open_ = set(self.flows)
+        for flow in self.flows.values():
+            flow.rate = 0.0
+        while open_:
+            users = Counter(
+                link
+                for f in open_
+                for link in ((self.flows[f].src, "out"), (self.flows[f].dst, "in"))
+            )
+            link = min(users, key=lambda item: left[item] / users[item])
+            share = left[link] / users[link]
+            for name in [
+                f for f in open_ if link in ((self.flows[f].src, "out"), (self.flows[f].dst, "in"))
+            ]:
+                flow = self.flows[name]
+                flow.rate = share
+                left[(flow.src, "out")] -= share
+                left[(flow.dst, "in")] -= share
+                open_.remove(name)
+        for flow in self.flows.values():
+            if flow.behind is not None and flow.behind.id in self.flows:
+                flow.rate = min(
+                    flow.rate, flow.behind.rate * flow.left / max(flow.behind.left, 1e-9)
+                )
+
+
+class _Look(str):
+    """It is time to see how a flow is coming along."""
+
+
+class _Request(str):
+    """A worker asks for a model."""

@@ -1,0 +1,65 @@
+"""Dense and sparse vectors: sums, forms on the wire."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlfabric.errors import ProtocolError
+from mlfabric.payload import Payload, dense, from_wire, to_wire, total, wire_bytes
+
+
+def sparse(size, entries, dtype=np.int32):
+    return Payload(size, np.array(list(entries), np.int32), np.array(list(entries.values()), dtype))
+
+
+def test_a_sum_stays_sparse_while_that_is_smaller():
+    summed = total([sparse(100, {1: 2, 7: -1}), sparse(100, {7: 5, 9: 1})])
+    assert summed.indices.tolist() == [1, 7, 9]
+    assert summed.values.tolist() == [2, 4, 1]
+
+
+def test_a_sum_turns_dense_where_that_is_smaller():
+    summed = total([sparse(4, {0: 1, 1: 1}), sparse(4, {2: 3, 3: 1})])
+    assert summed.indices is None
+    assert summed.values.tolist() == [1, 1, 3, 1]
+
+
+def test_dense_and_sparse_add_up():
+    summed = total([dense(np.ones(3, np.float32)), sparse(3, {1: 2.0}, np.float32)])
+    assert summed.values.tolist() == [1.0, 3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        dense(np.arange(5, dtype=np.float32)),
+        dense(np.arange(5, dtype=np.int32)),
+        sparse(1000, {3: 4, 999: -2}),
+        sparse(1000, {}),
+    ],
+)
+def test_wire_round_trip(payload):
+    description, data = to_wire(payload)
+    assert len(data) == wire_bytes(description) == payload.nbytes
+    back = from_wire(description, data)
+    assert back.size == payload.size
+    assert back.values.tolist() == payload.values.tolist()
+    assert (back.indices is None) == (payload.indices is None)
+
+
+def test_dense_values_cross_without_a_copy():
+    values = np.zeros(8, np.float32)
+    assert np.shares_memory(to_wire(dense(values))[1], values)
+
+
+@pytest.mark.parametrize("change", [{"dtype": "object"}, {"size": 6}, {"nnz": 1}])
+def test_a_description_that_does_not_fit_is_refused(change):
+    description, data = to_wire(dense(np.zeros(5, np.float32)))
+    with pytest.raises(ProtocolError):
+        from_wire(description | change, data)
+
+
+def test_norms():
+    assert dense(np.array([3, 4], np.float32)).norm() == pytest.approx(5.0)  # L2
+    assert dense(np.array([3, -4], np.int32)).norm() == 7.0  # L1

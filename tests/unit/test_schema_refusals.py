@@ -1,0 +1,123 @@
+"""Every bad setting is refused in one line that names key, value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.overrides import validate
+from mlfabric.errors import SettingError
+
+REFUSALS = [
+    # unknown keys, with the nearest known one
+    ("cluster.workerz=3", "cluster.workerz: unknown key; did you mean cluster.workers?"),
+    ("networ=ns1", "networ: unknown key; did you mean network?"),
+    ("profile=smoke", "profile: unknown key; known: cluster, compute, engine,"),
+    ("hydra.run.dirr=/tmp/x", "hydra.run.dirr: unknown key; did you mean hydra.run.dir?"),
+    ("policy=async_ps policy.delay_bound=4", "policy.delay_bound: unknown key"),
+    ("workload=resnet_mnist5k workload.topics=9", "workload.topics: unknown key"),
+    ("workload.targets.laptopp=1", "did you mean workload.targets.laptop?"),
+    # unknown choices
+    ("network=ns9", "network=ns9: unknown choice; must be one of none, ns1, ns2, ns3"),
+    ("engine=virtual", "engine=virtual: unknown choice; must be one of mpi"),
+    ("policy=null", "policy=null: unknown choice; must be one of async_ps, mlfabric_a, ring"),
+    ("policy={a:1}", "unknown choice; must be one of async_ps"),
+    ("experiment=fig99", "experiment=fig99: unknown choice; must be one of adhoc"),
+    ("policy.name=ring_allreduce", "policy.name: follows from the choice; set policy="),
+    ("workload.kind=resnet", "workload.kind: follows from the choice; set workload="),
+    # wrong types
+    ("cluster.workers=abc", "cluster.workers=abc: must be an integer, at least 1, at most 200"),
+    ("cluster.workers=2.5", "cluster.workers=2.5: must be an integer"),
+    ("cluster.workers=true", "cluster.workers=true: must be an integer"),
+    ("cluster.workers='8'", "cluster.workers='8': must be an integer"),
+    ("cluster.workers=null", "cluster.workers=null: must be an integer"),
+    ("cluster.workers={a:1}", "cluster.workers={'a': 1}: must be an integer"),
+    ("engine.stop_at_target=1", "engine.stop_at_target=1: must be true or false"),
+    ("workload.targets.laptop=abc", "workload.targets.laptop=abc: must be a number or null"),
+    ("workload.targets=3", "workload.targets=3: must be {key: a number or null}"),
+    # out of range
+    ("seed=-1", "seed=-1: must be an integer, at least 0"),
+    ("cluster.workers=0", "cluster.workers=0: must be an integer, at least 1, at most 200"),
+    ("cluster.workers=201", "cluster.workers=201: must be"),
+    ("cluster.bandwidth_bytes_per_s=0", "bandwidth_bytes_per_s=0: must be a number, above 0"),
+    ("cluster.bandwidth_bytes_per_s=-1", "bandwidth_bytes_per_s=-1: must be a number, above 0"),
+    ("cluster.bandwidth_bytes_per_s=inf", "bandwidth_bytes_per_s=inf: must be a number, above"),
+    ("cluster.compute_s=0", "cluster.compute_s=0: must be a number, above 0"),
+    ("network.probability=1.5", "probability=1.5: must be a number, at least 0, at most 1"),
+    ("network.probability=-0.1", "network.probability=-0.1: must be a number, at least 0"),
+    ("network.factor=0", "network.factor=0: must be a number, above 0, at most 1"),
+    ("network.period_s=0", "network.period_s=0: must be a number, above 0"),
+    ("compute.probability=2", "compute.probability=2: must be a number, at least 0, at most 1"),
+    ("compute.max_factor=0.5", "compute.max_factor=0.5: must be a number, at least 1"),
+    ("workload.heldout_fraction=0.6", "heldout_fraction=0.6: must be a number, above 0, at most"),
+    ("workload=resnet_mnist5k workload.momentum=1", "momentum=1: must be a number, at least 0"),
+    ("workload=resnet_mnist5k workload.batch_size=9", "batch_size=9: must be an integer"),
+    ("workload=resnet_mnist5k workload.depth=9", "workload.depth=9: must be 6n + 2"),
+    ("workload=resnet_mnist5k workload.framework=tensorflow", "must be one of torch"),
+    ("policy.delay_bound=-1", "policy.delay_bound=-1: must be an integer, at least 0 or null"),
+    ("policy.aggregation=pipelined", "policy.aggregation=pipelined: must be one of none, paper"),
+    ("policy.step_scale=0", "policy.step_scale=0: must be a number, above 0"),
+    ("engine.max_seconds=nan", "engine.max_seconds=nan: must be a number, above 0"),
+    ("engine.chunk_bytes=100", "chunk_bytes=100: must be an integer, at least 1024, at most 65536"),
+    ("cluster.congestion_control=vegas", "must be one of cubic, bbr, reno"),
+    # sound alone, not together
+    ("policy.aggregators=9", "policy.aggregators=9: must be at most cluster.workers=8"),
+    ("cluster.workers=1 policy=ring_allreduce", "cluster.workers=1: must be at least 2 with"),
+    ("cluster=hostfile", "cluster.hostfile=null: must be the path of an Open MPI hostfile"),
+    ("cluster.hostfile=/nowhere/hosts", "cluster.hostfile=/nowhere/hosts: must be the path of an"),
+    ("engine.emulation=none network=ns1", "network.probability=0.05: must be 0 (network=none)"),
+    ("engine.emulation=none policy.bandwidth=oracle", "policy.bandwidth=oracle: must be measured"),
+    (
+        "engine.stop_at_target=true workload.targets.laptop=null",
+        "engine.stop_at_target=true: must be false, as plda_sotu has no target on this cluster",
+    ),
+    ("tracking.uri=file:/tmp/runs", "tracking.uri=file:/tmp/runs: must be sqlite:/// and an"),
+    # the form of an override
+    ("network", "network: must be of the form key=value"),
+    ("=3", "=3: must be of the form key=value"),
+    ("+cluster.foo=1", "+cluster.foo=1: settings can be changed, not added or deleted"),
+    ("++cluster.workers=1", "++cluster.workers=1: settings can be changed, not added"),
+    ("~network", "~network: settings can be changed, not added or deleted"),
+    ("network@other=ns1", "network@other=ns1: must be key=value, without @package"),
+    ("cluster.hostfile=/tmp/a=b", """quote the value for Hydra and the whole for the shell"""),
+    ("cluster.hostfile=/tmp/a=b", """'cluster.hostfile="/tmp/a=b"'"""),
+    ("cluster.hostfile=[a", "cluster.hostfile=[a: cannot be read"),
+    ("seed=0,1", "seed=0,1: names several values; a sweep takes -m"),
+    ("cluster.bandwidth_bytes_per_s=${nothing}", "Interpolation key 'nothing' not found"),
+    ("cluster.workers=???", "cluster.workers: Missing mandatory value"),
+    ("hydra/launcher=nowhere", "hydra/launcher=nowhere: "),
+]
+
+
+@pytest.mark.parametrize(("overrides", "message"), REFUSALS)
+def test_a_bad_setting_is_refused_in_one_line(overrides: str, message: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        validate(overrides.split(" "), multirun=False)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_sweep_is_refused_for_the_badness_of_its_last_job() -> None:
+    with pytest.raises(SettingError, match=r"cluster\.workers=0: must be an integer"):
+        validate(["cluster.workers=8,4,0"], multirun=True)
+    with pytest.raises(SettingError, match=r"network=ns9: unknown choice"):
+        validate(["network=ns1,ns9"], multirun=True)
+
+
+def test_a_quoted_value_with_an_equals_sign_is_read(tmp_path: Path) -> None:
+    hostfile = tmp_path / "a=b"
+    hostfile.write_text("localhost slots=10\n")
+    (config,) = validate(["cluster=hostfile", f'cluster.hostfile="{hostfile}"'], multirun=False)
+    assert config.cluster.hostfile == str(hostfile)
+
+
+@pytest.mark.parametrize(
+    ("file", "multirun"), [("config.json", False), ("multirun.yaml", True)], ids=["run", "sweep"]
+)
+def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path, file: str, multirun: bool) -> None:
+    key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
+    assert validate([f"{key}={tmp_path}"], multirun=multirun)
+    (tmp_path / file).touch()
+    with pytest.raises(SettingError, match=f"{key}=.*: must be a folder without a run in it"):
+        validate([f"{key}={tmp_path}"], multirun=multirun)

@@ -1,0 +1,65 @@
+"""Prepared data as a folder of .npy files that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.base import WorkloadError
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def publish(folder: Path, build: Callable[[], Arrays]) -> None:
+    """Make `folder` hold `<name>.npy` for every array of `build()`, unless it already exists.
+
+    The files are written to a sibling folder that is then renamed, so a reader never sees half of
+    them; of two processes that prepare at once one wins and the other's copy is removed.
+    Raises WorkloadError when the folder cannot be written.
+    """
+    if folder.is_dir():
+        return
+    arrays = build()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            for name, array in arrays.items():
+                np.save(staging / f"{name}.npy", array)
+            _rename(staging, folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        raise WorkloadError(
+            f"cannot write prepared data to {folder}: {error.strerror}; "
+            "cache_dir must be a folder that can be written"
+        ) from error
+
+
+def _rename(staging: Path, folder: Path) -> None:
+    staging.chmod(0o755)
+    try:
+        os.rename(staging, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def open_array(folder: Path, name: str) -> NDArray[Any]:
+    """Memory-map `<name>.npy` of a prepared folder, read only.
+
+    Raises WorkloadError when it is not there.
+    """
+    path = folder / f"{name}.npy"
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise WorkloadError(f"{path} is missing: prepare() the workload first") from error
+    return array
