@@ -17,6 +17,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with everything, pinned (PYTHON=python3); quick when nothing changed
+	@echo "setup: $(VENV) is ready"
 
 # $(PARTIAL) marks an installation under way: one that was interrupted starts afresh.
 # torch comes first and with its dependencies, held to the lock's versions.
@@ -49,8 +50,8 @@ lint: $(STAMP) ## formatter, linter, types, import rules
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports
 
-bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json
-	@$(PY) -m experiments.bench $(ARGS)
+bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim
+	@$(PY) -m experiments.bench.transport
 
 reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop FIGURES=fig7,fig8)
 	@$(PY) -m experiments.reproduce --profile $(PROFILE) --figures $(FIGURES)

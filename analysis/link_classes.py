@@ -44,11 +44,14 @@ def class_shares(trace: pd.DataFrame, factors: LinkFactors) -> pd.DataFrame:
     first: factor, messages, share (of the run's update messages), time_share (of the run that the
     same paths spent in that class: the share that blind sending would give).
     """
-    messages = trace[trace["kind"].isin(UPDATE_KINDS) & trace["started_s"].notna()]
-    hops = messages["next_hop"].fillna(messages["dst"])
+    hops = trace["next_hop"].fillna(trace["dst"])
+    crossing = trace["started_s"].notna() & (
+        trace["src"] != hops
+    )  # what stays on its host does not
+    messages = trace[trace["kind"].isin(UPDATE_KINDS) & crossing]
     counts: dict[float, int] = {}
     expected: dict[float, float] = {}
-    for path, sent in messages.groupby([messages["src"], hops])["started_s"]:
+    for path, sent in messages.groupby(["src", hops[messages.index]])["started_s"]:
         starts, levels = factors.of_path(path)
         places = np.searchsorted(starts, sent.to_numpy(), side="right") - 1
         for level in levels[np.maximum(places, 0)]:

@@ -64,8 +64,8 @@ def select_planned(runs: pd.DataFrame, cells: pd.DataFrame) -> Recorded:
     finished = runs[runs["status"] == "finished"].drop_duplicates("fingerprint", keep="first")
     chosen = finished[finished["fingerprint"].isin(cells["fingerprint"])]
     missing = cells[~cells["fingerprint"].isin(chosen["fingerprint"])]
-    latest = runs.drop_duplicates("fingerprint", keep="last").set_index("fingerprint")["status"]
-    lost = missing[CELL].assign(status=missing["fingerprint"].map(latest).fillna("absent"))
+    latest = dict(zip(runs["fingerprint"], runs["status"], strict=True))
+    lost = missing[CELL].assign(status=[latest.get(x, "absent") for x in missing["fingerprint"]])
     return Recorded(chosen.reset_index(drop=True), lost.reset_index(drop=True))
 
 

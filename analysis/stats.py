@@ -61,7 +61,7 @@ class OnTimeGrid:
     (index) and one column a grid time, NaN before the first snapshot and past the run's end.
     """
 
-    step_s: float = 0.5
+    step_s: float = 0.2
 
     def __call__(self, curves: pd.DataFrame, ends_s: pd.Series) -> pd.DataFrame:
         grid = np.arange(0.0, ends_s.max() + 1e-9, self.step_s)

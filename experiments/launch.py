@@ -24,7 +24,7 @@ class Launch:
     """One cluster of ranks, from start to end."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self.emulation: Emulation = "none" if config.engine.emulation == "none" else "netns"
+        self.emulation: Emulation = "netns" if config.emulated else "none"
         self._config = config
         self._run_dir = run_dir
         self._process: subprocess.Popen[bytes] | None = None

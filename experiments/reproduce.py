@@ -18,7 +18,7 @@ from experiments.paths import RESULTS
 from experiments.plan_runs import Plan, PlannedRun, make_plan
 from mlfabric.errors import SettingError
 
-FIRST_GUESS_OVERHEAD_S = 10.0  # of a run, beyond its training time
+FIRST_GUESS_OVERHEAD_S = 15.0  # of a run, beyond its training time
 INTERRUPTED = 130
 
 

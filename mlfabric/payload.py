@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from mlfabric.errors import ProtocolError
 
 INDEX = np.dtype(np.int32)
-_DTYPES = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32)}
+_MODEL_DTYPES = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32)}
+_COUNT_DTYPES = tuple(np.dtype(d) for d in (np.int8, np.int16, np.int32))
+_WIRE_DTYPES = {d.name: d for d in (*_COUNT_DTYPES, _MODEL_DTYPES["float32"])}
+_FURTHER = 255
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,6 @@ class Payload:
     size: int
     indices: NDArray[np.int32] | None
     values: NDArray[Any]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes on the wire."""
-        index_bytes = 0 if self.indices is None else self.indices.nbytes
-        return index_bytes + self.values.nbytes
 
     def add_to(self, vector: NDArray[Any]) -> None:
         """vector += self, in place; `vector` has shape (size,)."""
@@ -72,65 +69,89 @@ def dense(values: NDArray[Any]) -> Payload:
     return Payload(len(values), None, values)
 
 
-def smaller_of(size: int, indices: NDArray[np.int32], values: NDArray[Any]) -> Payload:
-    """Sparse, or dense where that takes fewer bytes."""
-    if indices.nbytes + values.nbytes < size * values.itemsize:
-        return Payload(size, indices, values)
-    full = np.zeros(size, values.dtype)
-    full[indices] = values
-    return dense(full)
+def gather(vector: NDArray[Any], touched: NDArray[np.bool_]) -> Payload:
+    """The entries of `vector` where `touched`; a copy of all of it where that takes fewer bytes."""
+    size, item = len(vector), vector.itemsize
+    if np.count_nonzero(touched) * (1 + item) >= size * item:
+        return dense(vector.copy())
+    indices = np.flatnonzero(touched).astype(INDEX)
+    return Payload(size, indices, vector[indices])
 
 
 def total(payloads: Sequence[Payload]) -> Payload:
     """The sum of one or more payloads of one size; stays sparse while that is smaller."""
     if len(payloads) == 1:
         return payloads[0]
-    first = payloads[0]
-    if all(p.indices is not None for p in payloads):
-        joined = np.concatenate([p.indices for p in payloads if p.indices is not None])
-        values = np.concatenate([p.values for p in payloads])
-        indices, place = np.unique(joined, return_inverse=True)
-        sums = np.zeros(len(indices), first.values.dtype)
-        np.add.at(sums, place, values)
-        return smaller_of(first.size, indices, sums)
-    full = np.zeros(first.size, first.values.dtype)
+    size, dtype = payloads[0].size, payloads[0].values.dtype
+    sums = np.zeros(size, dtype)
     for payload in payloads:
-        payload.add_to(full)
-    return dense(full)
+        payload.add_to(sums)
+    sparse = [p.indices for p in payloads if p.indices is not None]
+    if len(sparse) < len(payloads):
+        return dense(sums)
+    return gather(sums, touched_by(size, sparse))
+
+
+def touched_by(size: int, index_sets: Iterable[NDArray[np.int32]]) -> NDArray[np.bool_]:
+    """Which of `size` entries are in any of the sets."""
+    touched = np.zeros(size, np.bool_)
+    for indices in index_sets:
+        touched[indices] = True
+    return touched
 
 
 def to_wire(payload: Payload) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """(description, bytes); the bytes of a dense payload are its own memory, not a copy."""
-    description = {"size": payload.size, "dtype": payload.values.dtype.name, "nnz": None}
+    """(description, bytes); the bytes of a dense payload are its own memory, not a copy.
+
+    Sparse: distances between indices as bytes, 255 meaning "255 further, and no entry yet"; then
+    values, counts in the smallest integer type that holds them all.
+    """
+    values = payload.values
+    description = {"size": payload.size, "dtype": values.dtype.name, "nnz": None}
     if payload.indices is None:
-        return description, np.ascontiguousarray(payload.values).view(np.uint8)
-    description["nnz"] = len(payload.indices)
-    parts = (payload.indices.view(np.uint8), payload.values.view(np.uint8))
-    return description, np.concatenate(parts)
+        return description, np.ascontiguousarray(values).view(np.uint8)
+    steps = _steps(payload.indices)
+    narrow = _narrowest(values)
+    description |= {"nnz": len(values), "steps": len(steps), "as": narrow.name}
+    return description, np.concatenate((steps, values.astype(narrow).view(np.uint8)))
 
 
 def wire_bytes(description: dict[str, Any]) -> int:
-    """Length of the bytes that a description announces."""
-    item = _dtype(description).itemsize
-    nnz = description["nnz"]
-    return int(description["size"] * item if nnz is None else nnz * (INDEX.itemsize + item))
+    """Length of the bytes that a description announces; raises ProtocolError for a bad one."""
+    try:
+        if description["nnz"] is None:
+            return int(description["size"]) * _MODEL_DTYPES[description["dtype"]].itemsize
+        item = _WIRE_DTYPES[description["as"]].itemsize
+        return int(description["steps"]) + int(description["nnz"]) * item
+    except (KeyError, TypeError) as error:
+        raise ProtocolError(f"payload: {error} in {description}") from None
 
 
 def from_wire(description: dict[str, Any], data: NDArray[np.uint8]) -> Payload:
-    """The payload whose bytes are `data`; shares their memory."""
-    dtype, nnz = _dtype(description), description["nnz"]
+    """The payload whose bytes are `data`; a dense one shares their memory."""
     if len(data) != wire_bytes(description):
         raise ProtocolError(f"payload: {len(data)} bytes where {wire_bytes(description)} are due")
-    if nnz is None:
-        return Payload(description["size"], None, data.view(dtype))
-    split = nnz * INDEX.itemsize
-    return Payload(description["size"], data[:split].view(INDEX), data[split:].view(dtype))
+    size, dtype = description["size"], _MODEL_DTYPES[description["dtype"]]
+    if description["nnz"] is None:
+        return Payload(size, None, data.view(dtype))
+    steps, rest = data[: description["steps"]], data[description["steps"] :].copy()
+    indices = (np.cumsum(steps, dtype=np.int64)[steps != _FURTHER]).astype(INDEX)
+    if len(indices) != description["nnz"] or (len(indices) and indices[-1] >= size):
+        raise ProtocolError(f"payload: indices do not fit {description}")
+    return Payload(size, indices, rest.view(_WIRE_DTYPES[description["as"]]).astype(dtype))
 
 
-def _dtype(description: dict[str, Any]) -> np.dtype[Any]:
-    try:
-        return _DTYPES[description["dtype"]]
-    except KeyError:
-        raise ProtocolError(
-            f"payload: dtype {description.get('dtype')!r}, allowed: float32, int32"
-        ) from None
+def _steps(indices: NDArray[np.int32]) -> NDArray[np.uint8]:
+    gaps = np.diff(indices, prepend=INDEX.type(0))
+    further = gaps // _FURTHER
+    steps = np.full(len(gaps) + int(further.sum()), _FURTHER, np.uint8)
+    steps[np.cumsum(further + 1) - 1] = gaps % _FURTHER
+    return steps
+
+
+def _narrowest(values: NDArray[Any]) -> np.dtype[Any]:
+    if values.dtype.kind == "f":
+        return values.dtype
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    fitting = (d for d in _COUNT_DTYPES if np.iinfo(d).min <= low and high <= np.iinfo(d).max)
+    return next(fitting)

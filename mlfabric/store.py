@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlfabric.errors import ProtocolError
-from mlfabric.payload import INDEX, Payload, dense
+from mlfabric.payload import Payload, dense, gather, touched_by
 
 
 class ModelStore:
@@ -44,13 +44,8 @@ class ModelStore:
         """
         if since < self._known_since:
             return dense(self.model.copy())
-        touched = [indices for version, indices in self._touched if version > since]
-        if sum(map(len, touched)) == 0:
-            return Payload(len(self.model), np.empty(0, INDEX), self.model[:0].copy())
-        indices = np.unique(np.concatenate(touched))
-        if len(indices) * (INDEX.itemsize + self.model.itemsize) >= self.model.nbytes:
-            return dense(self.model.copy())
-        return Payload(len(self.model), indices, self.model[indices])
+        touched = (indices for version, indices in self._touched if version > since)
+        return gather(self.model, touched_by(len(self.model), touched))
 
     def forget_before(self, version: int) -> None:
         """Nobody will ask what changed before `version` any more."""

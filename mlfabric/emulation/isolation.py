@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from mlfabric.emulation import namespaces as ns
@@ -37,7 +38,8 @@ def run_isolated(work: Callable[[], int], launcher_fd: int) -> int:
     child, _alive = _fork(work)
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        signal.pidfd_send_signal(child_fd, number)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(child_fd, number)
 
     child_fd = os.pidfd_open(child)
     for number in STOP_SIGNALS:

@@ -17,11 +17,11 @@ from mlfabric.emulation.namespaces import (
     step,
     unshare,
 )
-from mlfabric.emulation.shaping import Shape, shape_for
+from mlfabric.emulation.shaping import packet_frames_for, shape_for
 from mlfabric.emulation.spec import HostSpec
 from mlfabric.emulation.tcp import tune
 
-_OUTSIDE = "outside"
+_ROOT_NAMESPACE = Path("/run/root-network")
 _LOOPBACK_INDEX = 1
 _INITIAL_WINDOW_SEGMENTS = 2
 
@@ -45,9 +45,11 @@ class Network:
             EmulationUnavailable: the kernel refuses a step; names the step.
         """
         self._specs = tuple(specs)
+        self._packet_frames = packet_frames_for(min(s.bandwidth_bytes_per_s for s in specs))
         self._stack = ExitStack()
         with step("create the bridge"):
-            self._keep_outside()
+            hosts.NAMESPACES.mkdir()
+            _pin_namespace(_ROOT_NAMESPACE)
             self._root = self._stack.enter_context(IPRoute())
             self._bridge = self._make_bridge()
         self._links = [self._make_host(index, spec) for index, spec in enumerate(specs)]
@@ -58,7 +60,7 @@ class Network:
 
     def set_rate(self, host_index: int, rate_bytes_per_s: float) -> None:
         """Reshape both directions of a host's link; takes effect at once, keeps what is queued."""
-        self._shape(self._links[host_index], shape_for(rate_bytes_per_s), "change")
+        self._shape(self._links[host_index], rate_bytes_per_s, "change")
 
     @contextmanager
     def inside(self, host_index: int) -> Iterator[None]:
@@ -67,19 +69,10 @@ class Network:
         try:
             yield
         finally:
-            enter_network(hosts.namespace(_OUTSIDE))
+            enter_network(_ROOT_NAMESPACE)
 
     def close(self) -> None:
         self._stack.close()
-
-    def _keep_outside(self) -> None:
-        hosts.NAMESPACES.mkdir()
-        self._pin_namespace(_OUTSIDE)
-
-    def _pin_namespace(self, name: str) -> None:
-        path = hosts.namespace(name)
-        path.touch()
-        bind_mount(Path("/proc/thread-self/ns/net"), path)
 
     def _make_bridge(self) -> int:
         self._root.link("add", ifname=hosts.BRIDGE, kind="bridge")
@@ -88,20 +81,20 @@ class Network:
             "add", index=index, address=hosts.BRIDGE_ADDRESS, prefixlen=hosts.PREFIX_LENGTH
         )
         self._root.link("set", index=_LOOPBACK_INDEX, state="up")
-        self._root.link("set", index=index, state="up")
+        self._start(self._root, index)
         return index
 
     def _make_host(self, index: int, spec: HostSpec) -> _Link:
         with step(f"create the network namespace of {spec.name}"):
             unshare(CLONE_NEWNET)
-            self._pin_namespace(spec.name)
+            _pin_namespace(hosts.namespace(spec.name))
             tune(spec.bandwidth_bytes_per_s)
             inner = self._stack.enter_context(IPRoute())
-            enter_network(hosts.namespace(_OUTSIDE))
+            enter_network(_ROOT_NAMESPACE)
         with step(f"connect {spec.name} to the bridge"):
             link = self._connect(index, spec, inner)
         with step(f"shape the link of {spec.name} (tbf)"):
-            self._shape(link, shape_for(spec.bandwidth_bytes_per_s), "add")
+            self._shape(link, spec.bandwidth_bytes_per_s, "add")
         return link
 
     def _connect(self, index: int, spec: HostSpec, inner: IPRoute) -> _Link:
@@ -113,17 +106,23 @@ class Network:
         }
         self._root.link("add", ifname=port, kind="veth", peer=far_end)
         port_index = self._root.link_lookup(ifname=port)[0]
-        self._root.link("set", index=port_index, master=self._bridge, state="up")
+        self._root.link("set", index=port_index, master=self._bridge)
+        self._start(self._root, port_index)
         inner_index = inner.link_lookup(ifname=hosts.INTERFACE)[0]
         inner.link("set", index=_LOOPBACK_INDEX, state="up")
         inner.addr(
             "add", index=inner_index, address=hosts.address(index), prefixlen=hosts.PREFIX_LENGTH
         )
-        inner.link("set", index=inner_index, state="up")
+        self._start(inner, inner_index)
         return _Link(inner, inner_index, port_index)
 
-    def _shape(self, link: _Link, shape: Shape, command: str) -> None:
+    def _start(self, netlink: IPRoute, index: int) -> None:
+        """Bring an interface up, its packets kept small enough for every token bucket."""
+        netlink.link("set", index=index, gso_max_segs=self._packet_frames, state="up")
+
+    def _shape(self, link: _Link, rate_bytes_per_s: float, command: str) -> None:
         """The inner end shapes what the host sends, the bridge's end what it receives."""
+        shape = shape_for(rate_bytes_per_s, self._packet_frames)
         ends = (
             (link.inner, link.inner_index, shape.egress_queue_bytes),
             (self._root, link.port_index, shape.ingress_queue_bytes),
@@ -166,3 +165,9 @@ class Network:
                         ifindex=link.inner_index,
                         state="permanent",
                     )
+
+
+def _pin_namespace(path: Path) -> None:
+    """Give the calling thread's network namespace a name that it can be entered by."""
+    path.touch()
+    bind_mount(Path("/proc/thread-self/ns/net"), path)

@@ -47,6 +47,7 @@ class BubbleSpec:
         _require(1 <= len(names) <= MAX_HOSTS, "hosts", len(names), f"1 to {MAX_HOSTS} hosts")
         _require(len(set(names)) == len(names), "hosts", names, "distinct names")
         for host in self.hosts:
+            _require(host.name.isidentifier(), "name of a host", host.name, "letters and digits")
             rate = host.bandwidth_bytes_per_s
             _require(rate >= 1, f"bandwidth of {host.name}", rate, "at least 1 byte/s")
         for event in self.rate_events:
@@ -62,9 +63,9 @@ def read_spec(path: Path) -> BubbleSpec:
         SettingError: a key is missing, unknown or out of range; names file and key.
         OSError: the file cannot be read.
     """
-    raw = json.loads(path.read_text())
+    text = path.read_text()
     try:
-        return _from_json(raw)
+        return _from_json(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
         raise SettingError(f"{path}: {type(error).__name__}: {error}") from error
 
@@ -74,9 +75,7 @@ def _from_json(raw: Mapping[str, Any]) -> BubbleSpec:
     return BubbleSpec(
         hosts=tuple(HostSpec(**host) for host in raw["hosts"]),
         congestion_control=raw["congestion_control"],
-        rate_events=tuple(
-            sorted((RateEvent(*e) for e in raw["rate_events"]), key=lambda e: e.time_s)
-        ),
+        rate_events=tuple(sorted(events, key=lambda event: event.time_s)),
         run_dir=Path(raw["run_dir"]),
         command=tuple(raw["command"]),
         env=dict(raw["env"]),

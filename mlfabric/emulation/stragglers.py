@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.errors import SettingError
@@ -41,9 +42,8 @@ class ComputeStragglers:
 
     def __post_init__(self) -> None:
         _require(0 <= self.probability <= 1, "compute.probability", self.probability, "in [0, 1]")
-        _require(
-            1 <= self.max_factor < math.inf, "compute.max_factor", self.max_factor, "at least 1"
-        )
+        sane = 1 <= self.max_factor < math.inf
+        _require(sane, "compute.max_factor", self.max_factor, "at least 1")
 
 
 def network_events(
@@ -54,13 +54,8 @@ def network_events(
     What a host meets depends on seed, host name and period alone: not on the other hosts asked for,
     nor on the horizon.
     """
-    events = [
-        event
-        for host in hosts
-        for event in _host_events(
-            stragglers, host, seed, math.ceil(horizon_s / stragglers.period_s)
-        )
-    ]
+    periods = math.ceil(horizon_s / stragglers.period_s)
+    events = [e for host in hosts for e in _host_events(stragglers, host, seed, periods)]
     return sorted(events, key=lambda event: event.time_s)
 
 
@@ -90,10 +85,7 @@ def read_trace(path: Path) -> list[RateEvent]:
     with path.open(newline="") as file:
         rows = csv.reader(file)
         header = next(rows, [])
-        if header != _HEADER:
-            raise SettingError(
-                f"{path}:1: header is {','.join(header)!r}; allowed: {','.join(_HEADER)}"
-            )
+        _require(header == _HEADER, f"{path}:1: header", ",".join(header), ",".join(_HEADER))
         events = [_event(row, f"{path}:{rows.line_num}") for row in rows]
     return sorted(events, key=lambda event: event.time_s)
 
@@ -112,7 +104,7 @@ def _host_events(
     return events
 
 
-def _uniforms(count: int, *key: int) -> np.ndarray:
+def _uniforms(count: int, *key: int) -> npt.NDArray[np.float64]:
     """Numbers in [0, 1), float64, that depend on the key alone."""
     return np.random.default_rng(np.random.SeedSequence(key)).random(count)
 
@@ -122,9 +114,7 @@ def _event(row: Sequence[str], where: str) -> RateEvent:
         time_s, host, factor = row
         event = RateEvent(float(time_s), host, float(factor))
     except ValueError:
-        raise SettingError(
-            f"{where}: {','.join(row)!r}; allowed: a number, a host, a number"
-        ) from None
+        raise SettingError(f"{where}: {','.join(row)!r}; allowed: number,host,number") from None
     _require(0 <= event.time_s < math.inf, f"{where}: time_s", event.time_s, "0 or more")
     _require(0 < event.factor <= 1, f"{where}: factor", event.factor, "in (0, 1]")
     return event

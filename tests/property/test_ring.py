@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlfabric.payload import Payload, dense
+from mlfabric.payload import Payload, dense, to_wire
 from mlfabric.policies.ring_allreduce import RingAllreduce
 
 
@@ -23,7 +23,7 @@ def run_ring(payloads, chunk_bytes, seed):
     def post(src, messages):
         for message in messages:
             wires.setdefault((src, message.dst), []).append(message)
-            sent[src] += message.payload.nbytes
+            sent[src] += len(to_wire(message.payload)[1])
 
     while starts or any(wires.values()):
         choices = [w for w, queue in wires.items() if queue] + starts

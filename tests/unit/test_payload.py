@@ -41,7 +41,7 @@ def test_dense_and_sparse_add_up():
 )
 def test_wire_round_trip(payload):
     description, data = to_wire(payload)
-    assert len(data) == wire_bytes(description) == payload.nbytes
+    assert len(data) == wire_bytes(description)
     back = from_wire(description, data)
     assert back.size == payload.size
     assert back.values.tolist() == payload.values.tolist()
@@ -58,6 +58,27 @@ def test_a_description_that_does_not_fit_is_refused(change):
     description, data = to_wire(dense(np.zeros(5, np.float32)))
     with pytest.raises(ProtocolError):
         from_wire(description | change, data)
+
+
+def test_sparse_counts_take_two_bytes_where_gaps_and_values_are_small():
+    payload = sparse(100_000, {i: (-1) ** i for i in range(0, 50_000, 50)})
+    assert len(to_wire(payload)[1]) == 2 * 1000
+
+
+@pytest.mark.parametrize("gap", [0, 1, 254, 255, 256, 510, 511, 70_000])
+@pytest.mark.parametrize("value", [1, -128, 127, 128, -32_769, 2**31 - 1])
+def test_any_gap_and_any_count_survives(gap, value):
+    payload = sparse(200_000, {gap: value, 2 * gap + 1: -1})
+    back = from_wire(*to_wire(payload))
+    assert back.indices.tolist() == [gap, 2 * gap + 1]
+    assert back.values.tolist() == [value, -1]
+    assert back.values.dtype == np.int32
+
+
+def test_indices_past_the_end_are_refused():
+    description, data = to_wire(sparse(1000, {3: 4, 999: -2}))
+    with pytest.raises(ProtocolError):
+        from_wire(description | {"size": 999}, data)
 
 
 def test_norms():

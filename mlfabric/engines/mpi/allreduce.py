@@ -109,7 +109,7 @@ class AllreduceWorker(ComputingPart):
             ready_s=ready,
             resolved_s=node.now(),
             norm=update.norm(),
-            push_bytes=update.nbytes,
+            push_bytes=len(to_wire(update)[1]),
         )
         if self._first:
             node.counts |= {"version": view.version, "applied": view.version}

@@ -106,7 +106,7 @@ class Incoming:
         return self.chunks_left == 0
 
     def rate_is_news(self) -> bool:
-        """Whether the rate differs by `NEWS_SHARE` from when this was last true, or is the first."""
+        """Whether the rate is the first, or differs by `NEWS_SHARE` from when this was last true."""
         seen, old = self.bytes_per_s, self._reported_bytes_per_s
         if seen is None or (old is not None and abs(seen - old) < NEWS_SHARE * old):
             return False
@@ -168,6 +168,11 @@ class Transport:
         self._control_sends: deque[MPI.Request] = deque()
         self._control_buffer = bytearray(MAX_CONTROL_BYTES)
         self._control = self._listen()
+
+    @classmethod
+    def of_world(cls, chunk_bytes: int) -> Transport:
+        """This process as a rank among all that were started with it."""
+        return cls(MPI.COMM_WORLD, chunk_bytes)
 
     @property
     def busy(self) -> bool:

@@ -55,9 +55,8 @@ class Worker(ComputingPart):
     def _push(self, iteration: int, payload: Payload) -> None:
         node = self.node
         name = update_id(node.host, iteration)
-        update = Update(
-            name, node.host, payload.nbytes, self._view.version, node.now(), payload.norm()
-        )
+        _, data = to_wire(payload)
+        update = Update(name, node.host, len(data), self._view.version, node.now(), payload.norm())
         node.waiting_for = f"update {name} to be applied or dropped"
         if self._sends_at_once:
             header = {"kind": "update", "updates": (name,), "update": update}
