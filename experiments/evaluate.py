@@ -1,7 +1,8 @@
-"""`python -m experiments.evaluate RUN_DIR`: score a run's snapshots as they appear, off its clock.
+"""`python -m experiments.evaluate RUN_DIR`: the workload's part of a run that is off its clock.
 
-A process of its own that only gets the processor when nobody else wants it. It ends when
-snapshots/complete exists and every snapshot of snapshots/index.jsonl is in metrics.jsonl.
+Prepares the workload and writes model0.npy; then scores snapshots as they appear, on processor
+time that nobody else wants. It ends when snapshots/complete exists and every snapshot of
+snapshots/index.jsonl is in metrics.jsonl. So the launcher never imports a framework.
 """
 
 from __future__ import annotations
@@ -19,15 +20,23 @@ import numpy as np
 from experiments.build import build_workload
 from experiments.schema import read_config
 from experiments.tail import Tail
+from workloads.base import Vector, WorkloadError
 
 _POLL_S = 0.2
 
 
 def main(arguments: list[str]) -> int:
-    """Evaluate the run whose folder is the one argument."""
+    """Prepare and evaluate the run whose folder is the one argument."""
     run_dir = Path(arguments[0])
+    workload = build_workload(read_config(run_dir / "config.json"))
+    try:
+        workload.prepare()
+    except WorkloadError as error:
+        print(error)
+        return 1
+    _publish(workload.initial_model(), run_dir / "model0.npy")
     _step_back()
-    evaluator = build_workload(read_config(run_dir / "config.json")).evaluator()
+    evaluator = workload.evaluator()
     with (run_dir / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
         for snapshot in follow(run_dir / "snapshots"):
             model = np.load(run_dir / "snapshots" / snapshot["file"], allow_pickle=False)
@@ -47,6 +56,13 @@ def follow(folder: Path) -> Iterator[Mapping[str, Any]]:
         if complete:
             return
         time.sleep(_POLL_S)
+
+
+def _publish(model: Vector, path: Path) -> None:
+    """Write a model that is complete from the first moment it can be seen."""
+    unfinished = path.with_suffix(".tmp.npy")
+    np.save(unfinished, model)
+    unfinished.rename(path)
 
 
 def _step_back() -> None:

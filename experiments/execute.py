@@ -55,8 +55,9 @@ class _Run:
 
     def execute(self) -> Outcome:
         try:
-            self._open_record()
-            summary = self._train()
+            with EvaluatorProcess(self._run_dir) as evaluator:
+                self._open_record()
+                summary = self._train(evaluator)
         except KeyboardInterrupt:
             return self._end("interrupted", self._unfinished("interrupted"))
         except (RunFailed, MlfabricError, WorkloadError, OSError) as error:
@@ -79,21 +80,22 @@ class _Run:
         name = run_name(self._config)
         self._recorder = Recorder(self._config.tracking, name, tags, flat_params(settings))
 
-    def _train(self) -> Summary:
+    def _train(self, evaluator: EvaluatorProcess) -> Summary:
         workload = build_workload(self._config)
         self._progress.show("preparing the workload")
-        workload.prepare()
-        np.save(self._run_dir / "model0.npy", workload.initial_model())
+        while not (self._run_dir / "model0.npy").exists():
+            if not evaluator.running():
+                raise RunFailed("the evaluator ended before the workload was prepared")
+            time.sleep(_POLL_S)
         launch = Launch(self._config, self._run_dir)
         self._emulation = launch.emulation
-        with EvaluatorProcess(self._run_dir) as evaluator:
-            try:
-                launch.start()
-                self._watch(launch, evaluator, workload)
-            finally:
-                launch.kill()
-            evaluator.finish()
-            self._await(evaluator, workload)
+        try:
+            launch.start()
+            self._watch(launch, evaluator, workload)
+        finally:
+            launch.kill()
+        evaluator.finish()
+        self._await(evaluator, workload)
         return self._collected(workload)
 
     def _watch(self, launch: Launch, evaluator: EvaluatorProcess, workload: Workload) -> None:

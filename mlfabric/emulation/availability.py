@@ -7,15 +7,10 @@ import subprocess
 import sys
 from functools import cache
 
-from mlfabric.emulation.init import furnish
 from mlfabric.emulation.isolation import REPORT_PREFIX, report, run_isolated
-from mlfabric.emulation.network import Network
-from mlfabric.emulation.spec import HostSpec
 from mlfabric.errors import MlfabricError
 
 _TIMEOUT_S = 30.0
-_CONGESTION_CONTROL = "cubic"
-_HOSTS = (HostSpec("w1", 1e6), HostSpec("w2", 1e6))
 
 
 @cache
@@ -38,8 +33,13 @@ def unavailable() -> str | None:
 
 
 def _build() -> int:
+    # Here, as only the probe needs them and they take a while to import.
+    from mlfabric.emulation.init import furnish
+    from mlfabric.emulation.network import Network
+    from mlfabric.emulation.spec import HostSpec
+
     furnish()
-    Network(_HOSTS, _CONGESTION_CONTROL).close()
+    Network((HostSpec("w1", 1e6), HostSpec("w2", 1e6)), "cubic").close()
     return 0
 
 
