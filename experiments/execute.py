@@ -8,8 +8,6 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
 from experiments.build import build_workload
 from experiments.collect import metrics, read_records, write_tables
 from experiments.environment import describe_environment

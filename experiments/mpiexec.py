@@ -13,7 +13,7 @@ from typing import Literal
 from experiments.paths import ROOT
 from mlfabric.emulation.availability import unavailable
 from mlfabric.emulation.hosts import BRIDGE, INTERFACE
-from mlfabric.emulation.stragglers import RateEvent
+from mlfabric.emulation.spec import RateEvent
 from mlfabric.errors import EmulationUnavailable, SettingError
 
 Emulation = Literal["netns", "none"]

@@ -1,4 +1,4 @@
-"""Typed settings to what ranks and the emulated cluster are told: hosts, links, policy, stragglers."""
+"""Typed settings to what ranks and the emulated cluster are told."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+
+from experiments.schema import RunConfig
+from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import (
     ComputeStragglers,
     NetworkStragglers,
-    RateEvent,
     compute_factor,
     network_events,
 )
-
-from experiments.schema import RunConfig
 from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.policies.base import PolicyContext
 
@@ -90,7 +90,7 @@ def rank_plan(
         policy=config.policy.name,
         context=context,
         conserved=conserved,
-        step_scale=config.policy.step_scale,
+        step_scale=1.0 if conserved else config.policy.step_scale,
         nominal_s=config.cluster.compute_s,
         computation_s=computation_s(config),
         read_rates=read_rates,

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,24 @@ from mlfabric.errors import SettingError
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
-class Profile:
-    """How much of the figures is run: the repetitions, and the clusters with their run times."""
+class Share:
+    """The repetitions and the training time of a cluster's cells, or of one workload's on it."""
 
+    cluster: str
     seeds: list[int]
-    max_seconds: dict[str, Positive]
+    max_seconds: Positive
+    workload: str | None = None
+
+    def covers(self, cell: Mapping[str, str]) -> bool:
+        """Whether the cell is among them."""
+        return self.cluster == cell["cluster"] and self.workload in (None, cell["workload"])
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much of the figures is run; a cell follows the first share that covers it."""
+
+    runs: tuple[Share, ...]
 
 
 @dataclass(frozen=True)
@@ -107,37 +120,38 @@ def read_profile(name: str) -> Profile:
         known = ", ".join(choices("profile"))
         raise SettingError(f"profile {name!r}: unknown; known: {known}")
     content: Any = OmegaConf.to_container(OmegaConf.load(CONF / "profile" / f"{name}.yaml"))
+    if list(content) != ["runs"]:
+        raise SettingError(f"profile {name}: {', '.join(content)}: must be runs alone")
+    shares = enumerate(content["runs"])
+    return Profile(tuple(_share(f"profile {name}: runs.{i}.", share) for i, share in shares))
+
+
+def _share(prefix: str, content: dict[str, Any]) -> Share:
     try:
-        return Profile(**content)
+        return Share(**content)
     except ValidationError as error:
-        raise SettingError(complaint(Profile, f"profile {name}: ", error.errors()[0])) from None
+        raise SettingError(complaint(Share, prefix, error.errors()[0])) from None
 
 
 def _planned(figure: str, profile: Profile) -> list[PlannedRun]:
-    return [
-        _run(cell, config, seed)
-        for cell, config in _configured(figure, profile)
-        for seed in profile.seeds
-    ]
-
-
-def _configured(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], RunConfig]]:
-    """The overrides of each cell and its settings, which repetitions share but for the seed."""
-    for cell, seconds in _cells(figure, profile):
-        overrides = (f"experiment={figure}", *cell, f"engine.max_seconds={seconds}")
+    """The settings of each cell are composed once; its repetitions differ in the seed alone."""
+    planned = []
+    for cell, share in _cells(figure, profile):
+        overrides = (f"experiment={figure}", *cell, f"engine.max_seconds={share.max_seconds}")
         (config,) = validate(overrides, multirun=False)
-        yield overrides, config
+        planned += [_run(overrides, config, seed) for seed in share.seeds]
+    return planned
 
 
-def _cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], float]]:
-    """The overrides of each cell of a figure's sweep that the profile includes, its seconds."""
+def _cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], Share]]:
+    """The overrides of each cell of a figure's sweep that the profile includes, its share."""
     sweep = composed([f"experiment={figure}"]).hydra.sweeper.params
     axes = {str(group): str(names).split(",") for group, names in sweep.items()}
     for values in itertools.product(*axes.values()):
         cell = dict(zip(axes, values, strict=True))
-        seconds = profile.max_seconds.get(cell["cluster"])
-        if seconds is not None:
-            yield tuple(f"{group}={value}" for group, value in cell.items()), seconds
+        share = next((share for share in profile.runs if share.covers(cell)), None)
+        if share is not None:
+            yield tuple(f"{group}={value}" for group, value in cell.items()), share
 
 
 def _run(cell: tuple[str, ...], config: RunConfig, seed: int) -> PlannedRun:

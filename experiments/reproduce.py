@@ -16,6 +16,7 @@ from experiments.child import run_child
 from experiments.interrupts import interrupt_once
 from experiments.paths import RESULTS
 from experiments.plan_runs import Plan, PlannedRun, make_plan
+from experiments.run import main as run_here
 from mlfabric.errors import SettingError
 
 FIRST_GUESS_OVERHEAD_S = 15.0  # of a run, beyond its training time
@@ -37,12 +38,14 @@ class Reproduction:
         self,
         plan: Plan,
         results: Path = RESULTS,
-        run_command: Callable[[Sequence[str]], int] = run_child,
+        run: Callable[[list[str]], int] = run_here,
+        draw: Callable[[Sequence[str]], int] = run_child,
     ) -> None:
         self._plan = plan
         self._runs = plan.runs()
         self._plan_file = results / plan.profile / "plan.json"
-        self._run_command = run_command
+        self._run = run
+        self._draw_command = draw
         self._overheads_s: list[float] = []
 
     def carry_out(self) -> int:
@@ -79,7 +82,7 @@ class Reproduction:
     def _run_one(self, run: PlannedRun) -> str | None:
         """None after a finished, valid run, else what went wrong."""
         start_s = time.monotonic()
-        status = self._run_command([sys.executable, "-m", "experiments.run", *run.overrides])
+        status = self._run(list(run.overrides))
         if status == INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:
@@ -101,7 +104,7 @@ class Reproduction:
     def _draw(self) -> bool:
         figures = ",".join(self._plan.figures)
         command = [sys.executable, "-m", "analysis.draw", "--plan", str(self._plan_file)]
-        return self._run_command([*command, "--figures", figures]) == 0
+        return self._draw_command([*command, "--figures", figures]) == 0
 
     def _report(self, failures: Sequence[Failure]) -> None:
         if failures:

@@ -13,13 +13,13 @@ from experiments.paths import ROOT
 
 
 def register_resolvers() -> None:
-    """Register `project:PATH` (absolute, in the project) and `launch_stamp:`."""
+    """Register `project:PATH` (absolute, in the project) and `launch_stamp:`, new each time."""
     OmegaConf.register_new_resolver("project", lambda path: str(ROOT / path), replace=True)
-    OmegaConf.register_new_resolver("launch_stamp", _launch_stamp, replace=True)
+    stamp = functools.cache(_launch_stamp)
+    OmegaConf.register_new_resolver("launch_stamp", stamp, replace=True)
 
 
-@functools.cache
 def _launch_stamp() -> str:
-    """A folder name no other launch has: date/time, process and random part; one a process."""
+    """A folder name that no other launch has: date/time, process and random part."""
     now = datetime.now()
     return f"{now:%Y-%m-%d/%H-%M-%S}-{os.getpid()}-{secrets.token_hex(3)}"

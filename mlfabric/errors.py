@@ -8,7 +8,7 @@ class MlfabricError(Exception):
 
 
 class SettingError(MlfabricError):
-    """A setting is missing, of the wrong type or out of range; names key, value, what is allowed."""
+    """A setting is missing, of the wrong type or out of range: key, value, what is allowed."""
 
 
 class EmulationUnavailable(MlfabricError):

@@ -14,6 +14,9 @@ from mlfabric.errors import ProtocolError
 INDEX = np.dtype(np.int32)
 _MODEL_DTYPES = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32)}
 _COUNT_DTYPES = tuple(np.dtype(d) for d in (np.int8, np.int16, np.int32))
+_COUNT_RANGES = [
+    (d, -(2 ** (8 * d.itemsize - 1)), 2 ** (8 * d.itemsize - 1) - 1) for d in _COUNT_DTYPES
+]
 _WIRE_DTYPES = {d.name: d for d in (*_COUNT_DTYPES, _MODEL_DTYPES["float32"])}
 _FURTHER = 255
 
@@ -153,5 +156,5 @@ def _narrowest(values: NDArray[Any]) -> np.dtype[Any]:
     if values.dtype.kind == "f":
         return values.dtype
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    fitting = (d for d in _COUNT_DTYPES if np.iinfo(d).min <= low and high <= np.iinfo(d).max)
-    return next(fitting)
+    reach = max(-1 - low, high)
+    return next(d for d in _COUNT_DTYPES if reach < 2 ** (8 * d.itemsize - 1))

@@ -49,10 +49,10 @@ class OpenGroup:
 
 def _transfer(planned: PlannedTransfer, sizes: Mapping[str, float], name: str) -> Transfer:
     if len(planned.updates) == 1:
-        size, kind = sizes[planned.updates[0]], "update"
-    else:
-        size, kind = sum(p.bytes_per_s * (p.end - p.start) for p in planned.pieces), "sum"
-    return Transfer(name, kind, planned.updates, planned.src, planned.dst, size)
+        size = sizes[planned.updates[0]]
+        return Transfer(name, "update", planned.updates, planned.src, planned.dst, size)
+    size = sum(p.bytes_per_s * (p.end - p.start) for p in planned.pieces)
+    return Transfer(name, "sum", planned.updates, planned.src, planned.dst, size)
 
 
 def next_commit(

@@ -48,10 +48,10 @@ def test_fig5_an_update_behind_a_slow_link_is_dropped_before_it_is_sent():
 def test_fig6_groups():
     """G1 = u1 u2 u3 direct, G2 = u4 u5 summed, u6 opens G3.
 
-    Equal links of 1 byte/s. u1..u3 (1 byte each) take the server until t = 3. At an idle host
-    u4 and u5 (1.5 bytes each) are collected by t = 3; u6 (1.5 bytes) would end at 4.5.
+    Equal links of 1 byte/s. u1..u3 (2 bytes each) take the server's until t = 6. At an idle host
+    u4 and u5 (3 bytes each) are collected by t = 6; u6 (3 bytes) would end at 9.
     """
-    hosts = {name: 1.0 for name in ("server", "idle1", "w1", "w2", "w3", "w4", "w5", "w6")}
+    hosts = dict.fromkeys(("server", "idle1", "w1", "w2", "w3", "w4", "w5", "w6"), 1.0)
     sizes = {"u1": 2, "u2": 2, "u3": 2, "u4": 3, "u5": 3, "u6": 3}
     updates = [Update(u, f"w{u[1:]}", size, 0, 0.0) for u, size in sizes.items()]
     site = Site("server", ("idle1",), False, 3, 0.0, 0.0)

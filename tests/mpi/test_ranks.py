@@ -55,7 +55,7 @@ def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks):
     assert done.returncode == 0, done.stderr
     found = list(snapshots(tmp_path))
     assert len(found) >= 3
-    for line, model in found:
+    for _, model in found:
         assert model.min() >= 0
     last, model = found[-1]
     updates = rows(tmp_path, "update")

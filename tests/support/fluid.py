@@ -169,7 +169,8 @@ class Fluid:
                     self._settle(update, worker, "applied")
                 self.version += len(updates)
             case DistributeModel(version, since, edges):
-                assert version == self.version and len({dst for *_, dst in edges}) == len(edges)
+                assert version == self.version
+                assert len({dst for *_, dst in edges}) == len(edges)
                 bringing: dict[str, Flow] = {}
                 for transfer, src, dst in edges:
                     assert self.held[dst] >= since

@@ -25,7 +25,8 @@ def test_a_difference_brings_every_holder_up_to_date():
         old[version] = store.model.copy()
     for since, model in old.items():
         payload = store.freeze(since)
-        assert payload.indices is not None and len(to_wire(payload)[1]) < store.model.nbytes
+        assert payload.indices is not None
+        assert len(to_wire(payload)[1]) < store.model.nbytes
         payload.overwrite(model)
         np.testing.assert_array_equal(model, store.model)
 

@@ -106,7 +106,7 @@ class Incoming:
         return self.chunks_left == 0
 
     def rate_is_news(self) -> bool:
-        """Whether the rate is the first, or differs by `NEWS_SHARE` from when this was last true."""
+        """Whether the rate is the first, or differs by `NEWS_SHARE` from the last news."""
         seen, old = self.bytes_per_s, self._reported_bytes_per_s
         if seen is None or (old is not None and abs(seen - old) < NEWS_SHARE * old):
             return False
