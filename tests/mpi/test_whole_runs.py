@@ -1,0 +1,203 @@
+"""Whole runs by the command line: real ranks, shaped network, real data, MLflow; and their ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+from experiments.paths import ROOT
+from mlfabric.emulation.availability import unavailable
+
+pytestmark = pytest.mark.skipif(bool(unavailable()), reason=f"no namespaces: {unavailable()}")
+
+WORKERS = 3
+LEFTOVERS_S = 5.0
+
+
+def command(run_dir: Path, *overrides: str) -> list[str]:
+    settings = [
+        *("workload=plda_sotu", "network=ns1", f"cluster.workers={WORKERS}"),
+        *("engine.snapshot_interval_s=1", f"hydra.run.dir={run_dir}"),
+        f"tracking.uri=sqlite:///{run_dir.parent}/mlflow.db",
+    ]
+    return [sys.executable, "-m", "experiments.run", *settings, *overrides]
+
+
+class Started:
+    """A run under way; its output is in a file, as nobody reads a pipe meanwhile."""
+
+    def __init__(self, run_dir: Path, *overrides: str) -> None:
+        self.run_dir = run_dir
+        self.log = run_dir.with_suffix(".log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command(run_dir, *overrides), cwd=ROOT, stdout=log, stderr=log
+            )
+
+    def wait_for_updates(self) -> None:
+        deadline = time.monotonic() + 90
+        while not self._applied():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.1)
+
+    def _applied(self) -> int:
+        try:
+            return json.loads((self.run_dir / "progress.json").read_text())["applied"]
+        except FileNotFoundError:
+            return 0
+
+    def processes(self) -> dict[int, str]:
+        """Processes that name the run's folder: {pid: command line}."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                except OSError:
+                    continue
+                if str(self.run_dir) in line:
+                    found[int(entry.name)] = line
+        return found
+
+    def rank(self, number: int) -> int:
+        """Process id of a rank."""
+        wanted = f"OMPI_COMM_WORLD_RANK={number}".encode()
+        for pid, line in self.processes().items():
+            if "-m experiments.rank" in line and "mpirun" not in line:
+                if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    return pid
+        raise AssertionError(f"no process is rank {number}: {self.processes()}")
+
+    def nothing_left(self) -> None:
+        deadline = time.monotonic() + LEFTOVERS_S
+        while left := self.processes():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[object]:
+    """Starts runs in folders of their own; no network of theirs may be seen outside, ever."""
+    interfaces, runs = sorted(os.listdir("/sys/class/net")), []
+
+    def starter(name: str, *overrides: str) -> Started:
+        runs.append(Started(tmp_path / name, *overrides))
+        return runs[-1]
+
+    yield starter
+    for run in runs:
+        run.process.kill()
+        run.process.wait()
+        run.nothing_left()
+    assert sorted(os.listdir("/sys/class/net")) == interfaces
+
+
+@pytest.mark.parametrize("policy", ["async_ps", "ring_allreduce", "mlfabric_a"])
+def test_a_run_ends_valid_and_conserves_its_counts(start, policy):
+    run = start("run", f"policy={policy}", "compute=cs2", "engine.max_seconds=6")
+    assert run.process.wait(timeout=120) == 0, run.log.read_text()
+    result = json.loads((run.run_dir / "run.json").read_text())
+    assert result["status"] == "finished"
+    assert (result["policy"], result["network"], result["compute"]) == (policy, "ns1", "cs2")
+    assert result["updates_applied"] > 5
+    assert result["push_bytes"] > 0
+    conserved(run.run_dir)
+    traced(run.run_dir, result)
+    calibration = json.loads((run.run_dir / "calibration.json").read_text())
+    assert set(calibration["hosts"]) == {"scheduler", "server", "w1", "w2", "w3"}
+    tracked = MlflowClient(f"sqlite:///{run.run_dir.parent}/mlflow.db").get_run(
+        result["mlflow_run_id"]
+    )
+    assert tracked.info.status == "FINISHED"
+    assert tracked.data.params["policy.name"] == policy
+
+
+def conserved(run_dir: Path) -> None:
+    """Every snapshot counts every token once, in a word and in a topic."""
+    topics = json.loads((run_dir / "config.json").read_text())["workload"]["topics"]
+    tokens = np.load(run_dir / "model0.npy")[-topics:].sum()
+    paths = sorted((run_dir / "snapshots").glob("*.npy"))
+    assert len(paths) >= 4
+    for path in paths:
+        model = np.load(path)
+        assert model.min() >= 0
+        assert model[-topics:].sum() == model[:-topics].sum() == tokens
+        np.testing.assert_array_equal(model[:-topics].reshape(-1, topics).sum(0), model[-topics:])
+
+
+def traced(run_dir: Path, result: dict) -> None:
+    trace = pd.read_parquet(run_dir / "trace.parquet")
+    assert {"kind", "src", "dst", "next_hop", "bytes", "requested_s", "started_s"} <= set(trace)
+    assert (trace["ended_s"] >= trace["started_s"]).all()
+    assert trace["bytes"].sum() == result["push_bytes"] + result["pull_bytes"]
+    hosts = {"server", "w1", "w2", "w3"}
+    assert set(trace["src"]) | set(trace["next_hop"]) <= hosts
+    updates = pd.read_parquet(run_dir / "updates.parquet")
+    assert (updates["status"] == "applied").sum() == result["updates_applied"]
+
+
+def test_a_killed_rank_ends_the_run_and_is_named(start):
+    run = start("run", "policy=mlfabric_a", "engine.max_seconds=100")
+    run.wait_for_updates()
+    os.kill(run.rank(3), signal.SIGKILL)
+    killed_s = time.monotonic()
+    assert run.process.wait(timeout=60) == 1
+    assert time.monotonic() - killed_s < 15
+    assert "rank 3 (w2) was killed by SIGKILL" in run.log.read_text()
+    result = json.loads((run.run_dir / "run.json").read_text())
+    assert result["status"] == "failed"
+    run.nothing_left()
+
+
+def test_a_killed_launcher_takes_everything_with_it(start):
+    run = start("run", "policy=async_ps", "engine.max_seconds=100")
+    run.wait_for_updates()
+    assert len(run.processes()) > WORKERS + 2
+    run.process.kill()
+    run.process.wait()
+    run.nothing_left()
+
+
+def test_an_interrupt_ends_the_run_in_order(start):
+    run = start("run", "policy=ring_allreduce", "engine.max_seconds=100")
+    run.wait_for_updates()
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(timeout=30) == 130
+    assert json.loads((run.run_dir / "run.json").read_text())["status"] == "failed"
+    run.nothing_left()
+
+
+def test_two_launches_at_once_do_not_meet(start):
+    """On a busy machine either may be invalid for computing too long, but neither may break."""
+    runs = [start(name, "engine.max_seconds=5") for name in ("one", "two")]
+    for run in runs:
+        assert run.process.wait(timeout=170) in (0, 1)
+        result = json.loads((run.run_dir / "run.json").read_text())
+        assert result["status"] in ("finished", "invalid"), run.log.read_text()
+        assert result["updates_applied"] > 0
+        conserved(run.run_dir)
+
+
+def test_a_run_stops_at_its_target(start):
+    """Any snapshot reaches this one."""
+    run = start(
+        "run",
+        *("engine.max_seconds=100", "engine.stop_at_target=true"),
+        "workload.targets.laptop=-9.0",
+    )
+    assert run.process.wait(timeout=120) == 0, run.log.read_text()
+    result = json.loads((run.run_dir / "run.json").read_text())
+    assert result["elapsed_s"] < 60
+    assert result["time_to_target_s"] is not None
