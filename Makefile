@@ -51,7 +51,7 @@ lint: $(STAMP) ## formatter, linter, types, import rules
 	@$(VENV)/bin/lint-imports
 
 bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim
-	@$(PY) -m experiments.bench.transport
+	@$(PY) -m experiments.bench
 
 reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop FIGURES=fig7,fig8)
 	@$(PY) -m experiments.reproduce --profile $(PROFILE) --figures $(FIGURES)

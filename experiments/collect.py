@@ -22,6 +22,7 @@ TRANSFERS = {
     "dst": "str",
     "next_hop": "str",
     "bytes": "int64",
+    "complete": "bool",
     "requested_s": "float64",
     "started_s": "float64",
     "ended_s": "float64",

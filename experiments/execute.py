@@ -23,10 +23,12 @@ from experiments.schema import RunConfig, to_plain, write_config
 from experiments.summary import Metric, Summary, finished, time_to_target_s, unfinished
 from experiments.tail import Tail
 from experiments.tracking import Recorder, flat_params
+from mlfabric.emulation.spec import TOLERATED_MISS
 from mlfabric.errors import MlfabricError
 from workloads.base import Workload, WorkloadError
 
 _POLL_S = 0.2
+START_LIMIT_S = 300.0
 
 
 def execute(config: RunConfig, run_dir: Path) -> Outcome:
@@ -53,9 +55,12 @@ class _Run:
 
     def execute(self) -> Outcome:
         try:
+            self._open_record()
+            launch = Launch(self._config, self._run_dir)
+            self._emulation = launch.emulation
+            launch.check()
             with EvaluatorProcess(self._run_dir) as evaluator:
-                self._open_record()
-                summary = self._train(evaluator)
+                summary = self._train(launch, evaluator)
         except KeyboardInterrupt:
             return self._end("interrupted", self._unfinished("interrupted"))
         except (RunFailed, MlfabricError, WorkloadError, OSError) as error:
@@ -78,15 +83,13 @@ class _Run:
         name = run_name(self._config)
         self._recorder = Recorder(self._config.tracking, name, tags, flat_params(settings))
 
-    def _train(self, evaluator: EvaluatorProcess) -> Summary:
+    def _train(self, launch: Launch, evaluator: EvaluatorProcess) -> Summary:
         workload = build_workload(self._config)
         self._progress.show("preparing the workload")
         while not (self._run_dir / "model0.npy").exists():
             if not evaluator.running():
                 raise RunFailed("the evaluator ended before the workload was prepared")
             time.sleep(_POLL_S)
-        launch = Launch(self._config, self._run_dir)
-        self._emulation = launch.emulation
         try:
             launch.start()
             self._watch(launch, evaluator, workload)
@@ -94,13 +97,22 @@ class _Run:
             launch.kill()
         evaluator.finish()
         self._await(evaluator, workload)
-        return self._collected(workload)
+        return self._collected(workload) | {"worst_link_miss": self._link_miss(launch)}
+
+    def _link_miss(self, launch: Launch) -> float | None:
+        miss = launch.worst_link_miss()
+        if miss is not None and miss > TOLERATED_MISS:
+            self._progress.close()
+            print(f"a shaped link misses its rate by {miss:.1%}; see calibration.json")
+        return miss
 
     def _watch(self, launch: Launch, evaluator: EvaluatorProcess, workload: Workload) -> None:
         """Wait for the cluster to end; ask it to when the target is reached."""
         asked = False
+        started_s = time.monotonic()
         while (status := launch.poll()) is None:
             evaluator.running()
+            self._check_in_time(time.monotonic() - started_s)
             reached = self._read_scores(workload)
             if reached and self._config.engine.stop_at_target and not asked:
                 launch.request_stop()
@@ -111,6 +123,15 @@ class _Run:
             time.sleep(_POLL_S)
         if status != 0:
             raise RunFailed(f"{launch.failure()}\nlogs: {self._run_dir / 'console.log'}")
+
+    def _check_in_time(self, passed_s: float) -> None:
+        """The ranks end themselves when nothing moves; this is for ranks that cannot."""
+        engine = self._config.engine
+        begun = (self._run_dir / "clock_start").exists()
+        limit_s = START_LIMIT_S + (engine.max_seconds + 2 * engine.watchdog_s if begun else 0.0)
+        if passed_s > limit_s:
+            what = "end" if begun else "begin"
+            raise RunFailed(f"the ranks did not {what} within {limit_s:.0f} s")
 
     def _await(self, evaluator: EvaluatorProcess, workload: Workload) -> None:
         """Wait until every snapshot is evaluated."""

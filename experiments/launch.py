@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 from pathlib import Path
 
-from experiments.mpiexec import Emulation, bubble_command, environment, mpi_command
+from experiments.mpiexec import (
+    Emulation,
+    bubble_command,
+    environment,
+    mpi_command,
+    require_emulation,
+)
 from experiments.paths import ROOT
 from experiments.plan import hosts, straggler_events
 from experiments.schema import RunConfig
@@ -28,6 +35,16 @@ class Launch:
         self._config = config
         self._run_dir = run_dir
         self._process: subprocess.Popen[bytes] | None = None
+
+    def check(self) -> None:
+        """Raises EmulationUnavailable where what the settings ask for is not to be had."""
+        if self.emulation == "netns":
+            require_emulation()
+
+    def worst_link_miss(self) -> float | None:
+        """By which share the worst shaped link misses its rate; None before it was measured."""
+        path = self._run_dir / "calibration.json"
+        return float(json.loads(path.read_text())["worst_miss"]) if path.exists() else None
 
     def start(self) -> None:
         """Start everything; raises EmulationUnavailable or SettingError with one line."""

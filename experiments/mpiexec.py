@@ -44,7 +44,17 @@ def mpi_command(
         command.append("--allow-run-as-root")
     command += _mca("pml", "ob1", "btl", "tcp,self", "btl_tcp_eager_limit", str(EAGER_BYTES))
     command += _network(emulation, hostfile)
+    if hostfile is not None:  # the environment does not reach other hosts by itself
+        command += [word for name in environment(emulation) for word in ("-x", name)]
     return [*command, sys.executable, *program]
+
+
+def require_emulation() -> None:
+    """Raises EmulationUnavailable with one line where this machine allows no emulated cluster."""
+    reason = unavailable()
+    if reason is not None:
+        way_out = "engine.emulation=none runs on unshaped links"
+        raise EmulationUnavailable(f"no emulated cluster here: {reason}; {way_out}")
 
 
 def bubble_command(
@@ -58,9 +68,7 @@ def bubble_command(
 
     Writes the cluster's description into `run_dir`; raises EmulationUnavailable with one line.
     """
-    reason = unavailable()
-    if reason is not None:
-        raise EmulationUnavailable(f"engine.emulation=netns: {reason}")
+    require_emulation()
     spec = {
         "hosts": [{"name": n, "bandwidth_bytes_per_s": b} for n, b in bandwidths.items()],
         "congestion_control": congestion_control,

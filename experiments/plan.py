@@ -82,7 +82,7 @@ def rank_plan(
         chunk_bytes=chunk_bytes(config),
         straggler_period_s=config.network.period_s,
         seed=config.seed,
-        options=dataclasses.asdict(config.policy),
+        options=dataclasses.asdict(config.policy) | {"delay_bound": config.delay_bound},
     )
     return RankPlan(
         run_dir=run_dir,

@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.build import build_workload
 from experiments.mpiexec import EMULATION_VARIABLE, RANK_VARIABLE
 from experiments.plan import hosts, rank_plan
-from experiments.schema import MlfabricAConfig, read_config
+from experiments.schema import read_config
 from mlfabric.emulation.hosts import enter
 from mlfabric.emulation.rates import RateBoard
 
@@ -31,9 +31,7 @@ def _play(run_dir: Path) -> None:
     emulated = os.environ[EMULATION_VARIABLE] == "netns"
     if emulated:
         enter(hosts(config)[int(os.environ[RANK_VARIABLE])])
-    read_rates = None
-    if isinstance(config.policy, MlfabricAConfig) and config.policy.bandwidth == "oracle":
-        read_rates = RateBoard(run_dir / "rates.bin").read
+    read_rates = RateBoard(run_dir / "rates.bin").read if emulated else None
     workload = build_workload(config)
     plan = rank_plan(config, run_dir, workload.conserved, read_rates)
     # Only now: MPI opens its sockets where the process is when it is imported.

@@ -72,6 +72,16 @@ def _stopping_needs_a_target(config: RunConfig) -> str | None:
     )
 
 
+def _watchdog_outlasts_computation(config: RunConfig) -> str | None:
+    longest_s = config.cluster.compute_s * config.compute.max_factor
+    if config.engine.watchdog_s > longest_s:
+        return None
+    return (
+        f"engine.watchdog_s={config.engine.watchdog_s:g}: must be above {longest_s:g}, the longest"
+        " computation (cluster.compute_s x compute.max_factor)"
+    )
+
+
 def _tracking_is_a_database(config: RunConfig) -> str | None:
     if config.tracking.uri.startswith(("sqlite:////", "http://", "https://")):
         return None
@@ -89,5 +99,6 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _stragglers_need_emulation,
     _oracle_needs_emulation,
     _stopping_needs_a_target,
+    _watchdog_outlasts_computation,
     _tracking_is_a_database,
 )

@@ -125,7 +125,7 @@ class MlfabricAConfig:
     delay_bound: Annotated[int, Ge(0)] | None
     aggregation: Literal["none", "paper"]
     aggregators: Annotated[int, Ge(0)] | None
-    aggregator_choice: Literal["in_order", "random"]
+    aggregator_choice: Literal["in_order", "random", "best_fit"]
     bandwidth: Literal["measured", "oracle"]
 
 

@@ -47,13 +47,18 @@ def _level(workload: str, share: Share, seed: int) -> float:
     """The metric of the run's last snapshot, taken when the budget's share has passed."""
     seconds = BUDGET_SHARE * share.max_seconds
     folder = RESULTS / "targets" / f"{workload}-{share.cluster}-{seconds:g}-{seed}"
-    if not (folder / "run.json").exists():
+    if not _is_finished(folder):
         names = [f"workload={workload}", f"cluster={share.cluster}", "policy=async_ps"]
         where = [f"engine.max_seconds={seconds}", f"hydra.run.dir={folder}"]
         status = run([*names, "network=none", "compute=none", f"seed={seed}", *where])
         if status != 0:
             sys.exit(status)
     return _last(folder)
+
+
+def _is_finished(folder: Path) -> bool:
+    path = folder / "run.json"
+    return path.exists() and json.loads(path.read_text())["status"] == "finished"
 
 
 def _last(folder: Path) -> float:

@@ -21,3 +21,7 @@ class EmulationError(MlfabricError):
 
 class ProtocolError(MlfabricError):
     """An event or message contradicts what the receiver knows: a bug or a foreign peer."""
+
+
+class NothingMoves(MlfabricError):
+    """No rank has done anything for too long; tells who waits for whom."""

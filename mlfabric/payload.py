@@ -14,9 +14,6 @@ from mlfabric.errors import ProtocolError
 INDEX = np.dtype(np.int32)
 _MODEL_DTYPES = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32)}
 _COUNT_DTYPES = tuple(np.dtype(d) for d in (np.int8, np.int16, np.int32))
-_COUNT_RANGES = [
-    (d, -(2 ** (8 * d.itemsize - 1)), 2 ** (8 * d.itemsize - 1) - 1) for d in _COUNT_DTYPES
-]
 _WIRE_DTYPES = {d.name: d for d in (*_COUNT_DTYPES, _MODEL_DTYPES["float32"])}
 _FURTHER = 255
 
@@ -55,7 +52,7 @@ class Payload:
             vector[self.indices] = self.values
 
     def norm(self) -> float:
-        """L2 norm of float values, L1 norm of counts (section 4.4 of the paper; L1 is ours)."""
+        """L2 norm of float values, L1 norm of counts (L2 [paper], L1 [ours])."""
         if self.values.dtype.kind == "i":
             return float(np.abs(self.values, dtype=np.int64).sum())
         return float(np.linalg.norm(self.values))

@@ -1,8 +1,8 @@
 """The scheduler: a state machine that turns events into actions; no I/O and no clock.
 
 Updates gather while a batch is on the wire; the next batch is ordered, bounded in delay, grouped
-and queued (paper, sections 4.1 and 4.2), queued transfers start as their links become free, groups
-commit as they arrive, and models spread along trees (section 4.3).
+and queued [paper], queued transfers start as their links become free, groups
+commit as they arrive, and models spread along trees [ours].
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Scheduler:
         if transfer.kind == "model":
             self._pull_bytes = float(max(event.bytes, 1))
             return
-        self._arrived(transfer)
+        self._group_of.pop(transfer.id).has_arrived(transfer)
 
     def _handle_model_requested(self, event: ModelRequested, now: float) -> None:
         self._requests[event.worker] = event.held_version
@@ -149,13 +149,6 @@ class Scheduler:
 
     def _handle_woken(self, event: Woken, now: float) -> None:
         """Nothing but the time has changed."""
-
-    def _arrived(self, transfer: Transfer) -> None:
-        group = self._group_of.pop(transfer.id)
-        if transfer is group.crossing:
-            group.arrived = True
-        else:
-            del group.transfers[transfer.updates[0]]
 
     def _learn(self, transfer: Transfer, seen: float, now: float) -> None:
         expected = transfer.expected_bytes_per_s
@@ -218,7 +211,8 @@ class Scheduler:
         group.members = [u for u in group.members if u not in late]
         actions: list[Action] = []
         for update in late:
-            transfer = group.transfers.pop(update.id, None)
+            brought = group.collected.pop(update.id, None)
+            transfer = group.transfers.pop(update.id, brought)
             if transfer is not None:
                 actions += self._cancel(transfer)
             actions.append(DropUpdate(update.id, update.worker, version - update.version))
@@ -243,9 +237,10 @@ class Scheduler:
 
         A plan is tentative: the next one starts afresh from what has not begun.
         """
+        dropped = self._drop_hopeless()
         updates = list(self._waiting.values())
         if not updates:
-            return []
+            return dropped
         queued = [t for group in self._groups for t in (*group.startable(), *group.later())]
         residual = self._loads.residual(queued, now)
         ingress = Link(self.settings.server, "ingress")
@@ -253,20 +248,32 @@ class Scheduler:
         busy_until = residual.links[ingress].first_time_at(share, now)
         mean_s = self._mean_transfer_s([u.bytes for u in updates], now)
         if busy_until - now > PLAN_AHEAD * mean_s:
-            return []
+            return dropped
         version = self.version + sum(len(group.members) for group in self._groups)
         server, bound = self.settings.server, self.settings.delay_bound
         ordering = order(updates, residual, server, version, bound, now)
         planner = plan_groups if self.settings.aggregation == "paper" else plan_direct
         plan = planner(ordering.kept, residual, self._site(now, busy_until))
         self._planned = [OpenGroup.of(group, self._names) for group in plan.groups]
-        for dropped in ordering.dropped:
-            del self._waiting[dropped.update.id]
-        return [DropUpdate(d.update.id, d.update.worker, d.delay) for d in ordering.dropped]
+        return dropped + [self._drop(late.update, late.delay) for late in ordering.dropped]
+
+    def _drop_hopeless(self) -> list[Action]:
+        """Drop what would be too late even if it were applied at once, planned or not."""
+        bound = self.settings.delay_bound
+        if bound is None:
+            return []
+        late = [u for u in self._waiting.values() if self.version - u.version > bound]
+        hopeless = [self._drop(update, self.version - update.version) for update in late]
+        self._planned = [g for g in self._planned if not any(u in late for u in g.members)]
+        return hopeless
+
+    def _drop(self, update: Update, delay: int) -> Action:
+        del self._waiting[update.id]
+        return DropUpdate(update.id, update.worker, delay)
 
     def _site(self, now: float, busy_until: float) -> Site:
         settings = self.settings
-        busy = {group.via for group in self._groups}
+        busy = {group.via for group in self._groups if not group.arrived}
         idle = [host for host in settings.aggregators if host not in busy]
         return Site(
             server=settings.server,

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from mlfabric.emulation import hosts
 from mlfabric.emulation.network import Network
 from mlfabric.emulation.shaping import FRAME_BYTES
-from mlfabric.emulation.spec import BubbleSpec
+from mlfabric.emulation.spec import TOLERATED_MISS, BubbleSpec
 
 CALIBRATION_FILE = "calibration.json"
-TOLERATED_MISS = 0.05
 
 _WARM_UP_S = 0.2
 _MEASURE_S = 0.5

@@ -1,4 +1,4 @@
-"""Which updates go straight to the server and which are summed on the way (paper, section 4.2)."""
+"""Which updates go straight to the server and which are summed on the way [paper, Fig. 6]."""
 
 from __future__ import annotations
 

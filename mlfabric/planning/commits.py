@@ -14,7 +14,8 @@ from mlfabric.planning.loads import Transfer
 class OpenGroup:
     """A group on its way: some of it has been sent, and the server has not applied it.
 
-    `transfers` holds, by update id, what still brings a member to `via`; `crossing` brings the
+    `transfers` holds, by update id, what still brings a member to `via`, `collected` what has
+    brought one; `crossing` brings the
     group (one update, or the sum) to the server.
     """
 
@@ -22,6 +23,7 @@ class OpenGroup:
     via: str | None
     crossing: Transfer
     transfers: dict[str, Transfer] = field(default_factory=dict)
+    collected: dict[str, Transfer] = field(default_factory=dict)
     arrived: bool = False
 
     @classmethod
@@ -31,6 +33,14 @@ class OpenGroup:
         *collecting, crossing = [_transfer(t, sizes, next(names)) for t in group.transfers]
         by_update = {transfer.updates[0]: transfer for transfer in collecting}
         return cls(list(group.members), group.via, crossing, by_update)
+
+    def has_arrived(self, transfer: Transfer) -> None:
+        """Take note that one of its transfers has ended."""
+        if transfer is self.crossing:
+            self.arrived = True
+        else:
+            update = transfer.updates[0]
+            self.collected[update] = self.transfers.pop(update)
 
     def startable(self) -> list[Transfer]:
         """What could be sent now if its links were free."""

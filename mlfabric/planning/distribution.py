@@ -1,4 +1,4 @@
-"""A tree over which a model version reaches the workers that wait for it (section 4.3)."""
+"""A tree over which a model version reaches the workers that wait for it [ours]."""
 
 from __future__ import annotations
 

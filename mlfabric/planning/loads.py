@@ -76,10 +76,12 @@ class LinkLoads:
         return all(free[link] >= wanted for link in transfer.path)
 
     def start(self, transfer: Transfer, now: float) -> None:
-        """Count it as running; it is expected to take what its path has free."""
+        """Count it as running; it is expected to take what its path has free, half at least."""
         free = self.free(now)
         transfer.started = now
-        transfer.expected_bytes_per_s = min(free[link] for link in transfer.path)
+        share = min(free[link] for link in transfer.path)
+        fair = START_SHARE * min(self.rate(link, now) for link in transfer.path)
+        transfer.expected_bytes_per_s = max(share, fair)
         self.running[transfer.id] = transfer
 
     def stop(self, transfer_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Shortest transfer first, with a bound on delay and drops before sending (paper, section 4.1)."""
+"""Shortest transfer first, with a bound on delay and drops before sending [paper]."""
 
 from __future__ import annotations
 

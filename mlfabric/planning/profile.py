@@ -1,4 +1,4 @@
-"""Residual bandwidth of a link as a piecewise-constant function of time (paper, Fig. 4)."""
+"""Residual bandwidth of a link as a piecewise-constant function of time [paper, Fig. 4]."""
 
 from __future__ import annotations
 

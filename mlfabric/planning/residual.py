@@ -1,4 +1,4 @@
-"""Residual bandwidth of every link, and reservations on paths (paper, section 4.1)."""
+"""Residual bandwidth of every link, and reservations on paths [paper]."""
 
 from __future__ import annotations
 

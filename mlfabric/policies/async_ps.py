@@ -14,6 +14,7 @@ class AsyncPs:
 
     place: Literal["scheduler", "server"] = "server"
     sends_at_once = True
+    reads_rates = False
 
     def __init__(self, server: str) -> None:
         self.version = 0
@@ -44,4 +45,5 @@ class AsyncPs:
 
 
 def build(context: PolicyContext) -> AsyncPs:
+    """The coordinator, which runs beside the server; it has no options."""
     return AsyncPs(context.server)

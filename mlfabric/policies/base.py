@@ -33,11 +33,13 @@ class Coordinator(Protocol):
 
     `place` is the host role that runs it. With `sends_at_once`, workers send an update straight to
     the server as soon as they have it; the coordinator hears of it by `UpdateReady` when its first
-    bytes are announced, and needs no `StartTransfer`.
+    bytes are announced, and needs no `StartTransfer`. With `reads_rates` it is told the emulator's
+    current rates by `RateMeasured`.
     """
 
     place: Literal["scheduler", "server"]
     sends_at_once: bool
+    reads_rates: bool
     version: int
 
     def handle(self, event: Event, now: float) -> list[Action]: ...

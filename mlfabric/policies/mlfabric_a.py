@@ -14,17 +14,22 @@ class MlfabricA(Scheduler):
     place: Literal["scheduler", "server"] = "scheduler"
     sends_at_once = False
 
+    @property
+    def reads_rates(self) -> bool:
+        """Whether bandwidth comes from the emulator (oracle) and not from measurements."""
+        return self.settings.bandwidth == "oracle"
+
 
 def build(context: PolicyContext) -> MlfabricA:
-    """Options: delay_bound (None: 2(n - 1) versions for n workers [ours]), aggregation,
-    aggregators (how many worker hosts may sum; None: all), aggregator_choice, bandwidth."""
+    """Options: delay_bound in versions (None: none), aggregation, aggregators (how many worker
+    hosts may sum; None: all), aggregator_choice, bandwidth."""
     options = context.options
-    bound, count = options["delay_bound"], options["aggregators"]
+    count = options["aggregators"]
     slowest = min(context.line_bytes_per_s.values())
     settings = SchedulerSettings(
         server=context.server,
         workers=context.workers,
-        delay_bound=2 * (len(context.workers) - 1) if bound is None else bound,
+        delay_bound=options["delay_bound"],
         aggregation=options["aggregation"],
         aggregators=context.workers[: len(context.workers) if count is None else count],
         aggregator_choice=options["aggregator_choice"],

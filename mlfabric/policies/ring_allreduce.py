@@ -29,13 +29,14 @@ class RingAllreduce:
         self._chunk_bytes = chunk_bytes
         self._early: dict[tuple[int, ...], Payload] = {}
         self._shares: list[list[Payload]] = []
-        self._steps: list[int] = []
+        self._received: list[int] = []
         self._sparse = False
 
     def start(self, update: Payload) -> list[Message]:
+        """Cut this worker's update into shares and send the first of each lane on."""
         self._sparse = update.indices is not None
         self._shares = self._cut(update)
-        self._steps = [0] * len(self._shares)
+        self._received = [0] * len(self._shares)
         if self._workers == 1:
             return []
         messages = [self._message(lane, 0) for lane in range(len(self._shares))]
@@ -44,6 +45,7 @@ class RingAllreduce:
         return messages
 
     def receive(self, key: tuple[int, ...], payload: Payload) -> list[Message]:
+        """Take a share, summing it in the first round, and pass it on; in any order."""
         lane, step = key
         if not self._shares:
             self._early[key] = payload
@@ -52,14 +54,15 @@ class RingAllreduce:
         if step < self._workers - 1:
             payload = total([self._shares[lane][share], payload])
         self._shares[lane][share] = payload
-        self._steps[lane] = step + 1
+        self._received[lane] += 1
         return [self._message(lane, step + 1)] if step + 1 < self._last else []
 
     def result(self) -> Payload | None:
-        if not self._shares or any(steps < self._last for steps in self._steps):
+        """The sum, once this worker has all shares of all lanes."""
+        if not self._shares or any(count < self._last for count in self._received):
             return None
         if self._sparse:
-            return _gather(self._shares[0])
+            return total(self._shares[0])
         parts = [lane[share].values for share in range(self._workers) for lane in self._shares]
         return dense(np.concatenate(parts))
 
@@ -84,10 +87,6 @@ class RingAllreduce:
         return [[dense(pieces[s][lane]) for s in range(self._workers)] for lane in range(lanes)]
 
 
-def _gather(shares: list[Payload]) -> Payload:
-    """Shares of disjoint entries, put together."""
-    return total(shares)
-
-
 def build(context: PolicyContext, worker: int) -> RingAllreduce:
+    """One side of one operation, for worker 0 .. n - 1."""
     return RingAllreduce(worker, len(context.workers), context.chunk_bytes)

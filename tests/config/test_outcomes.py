@@ -45,12 +45,6 @@ class StubWorkload:
     metric_name = "loss"
     metric_goal = "min"
 
-    def prepare(self) -> None:
-        pass
-
-    def initial_model(self) -> Any:
-        return np.zeros(2, np.float32)
-
 
 class StubLaunch:
     """A cluster that ends at the `polls`-th look, with `status`, after the given rows."""
@@ -63,6 +57,12 @@ class StubLaunch:
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         self.run_dir = run_dir
         self.looked = 0
+
+    def check(self) -> None:
+        pass
+
+    def worst_link_miss(self) -> float:
+        return 0.01
 
     def start(self) -> None:
         (self.run_dir / "records").mkdir()
@@ -86,9 +86,10 @@ class StubLaunch:
 
 
 class StubEvaluator:
-    """Has evaluated everything at once."""
+    """Has prepared and evaluated everything at once."""
 
     def __init__(self, run_dir: Path) -> None:
+        np.save(run_dir / "model0.npy", np.zeros(2, np.float32))
         rows = [{"version": 0, "elapsed_s": 0.0, "loss": 2.0}]
         rows += [{"version": 1, "elapsed_s": 1.0, "loss": 0.4}]
         (run_dir / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -145,7 +146,7 @@ def test_a_valid_run_is_finished(store: str, stand_ins: type[StubLaunch], tmp_pa
     assert (summary["time_to_target_s"], summary["emulation"]) == (1.0, "netns")
     assert (tmp_path / "trace.parquet").exists()
     assert json.loads((tmp_path / "environment.json").read_text())["packages"]["numpy"]
-    assert np.load(tmp_path / "model0.npy").shape == (2,)
+    assert summary["worst_link_miss"] == 0.01
 
 
 def test_a_reached_target_ends_the_run(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -54,6 +55,7 @@ class Fluid:
     workers: tuple[str, ...]
     compute_s: dict[str, float]
     n_bytes: int
+    size_spread: float = 0.0
     server: str = "server"
     report_after_s: float = 0.05
     now: float = 0.0
@@ -67,6 +69,8 @@ class Fluid:
 
     def __post_init__(self) -> None:
         self._order = itertools.count()
+        self._rng = random.Random(1)
+        self._sizes: dict[str, int] = {}
         self._timers: list[tuple[float, int, object]] = []
         self._iteration: Counter[str] = Counter()
         self._where: dict[str, str] = {}
@@ -114,20 +118,23 @@ class Fluid:
         self._iteration[worker] += 1
         self._where[name], self._pulled[name] = worker, self.held[worker]
         self.fate[name] = 0
+        self._sizes[name] = round(self.n_bytes * self._rng.uniform(1 - self.size_spread, 1))
         if self.coordinator.sends_at_once:
             self._add(
                 Flow(
                     name,
                     worker,
                     self.server,
-                    self.n_bytes,
-                    self.n_bytes,
+                    self._sizes[name],
+                    self._sizes[name],
                     self.now,
                     "update",
                     (name,),
                 )
             )
-        self._tell(UpdateReady(Update(name, worker, self.n_bytes, self.held[worker], self.now)))
+        self._tell(
+            UpdateReady(Update(name, worker, self._sizes[name], self.held[worker], self.now))
+        )
 
     def _finish(self, flow: Flow) -> None:
         del self.flows[flow.id]
@@ -153,9 +160,8 @@ class Fluid:
         match action:
             case StartTransfer(transfer, kind, updates, src, dst):
                 assert all(self._where[name] == src for name in updates), "not there to be sent"
-                self._add(
-                    Flow(transfer, src, dst, self.n_bytes, self.n_bytes, self.now, kind, updates)
-                )
+                size = max(self._sizes[name] for name in updates)
+                self._add(Flow(transfer, src, dst, size, size, self.now, kind, updates))
             case CancelTransfer(transfer):
                 self.flows.pop(transfer, None)
             case DropUpdate(update, worker):

@@ -31,6 +31,7 @@ TRANSFER = {
     "src": "w1",
     "dst": "server",
     "next_hop": "server",
+    "complete": True,
     "bytes": 100,
     "requested_s": 0.1,
     "started_s": 0.2,

@@ -33,7 +33,7 @@ def config() -> RunConfig:
 
 def transfer(kind: str, src: str, hop: str, size: int) -> dict[str, Any]:
     times = {"requested_s": 0.0, "started_s": 1.0, "ended_s": 2.0}
-    ends = {"src": src, "dst": "server", "next_hop": hop}
+    ends = {"src": src, "dst": "server", "next_hop": hop, "complete": True}
     return {"row": "transfer", "kind": kind, "updates": ["a"], "bytes": size, **ends, **times}
 
 

@@ -67,7 +67,7 @@ def test_the_target_is_that_of_the_cluster() -> None:
     targets = "workload.targets={laptop:-7.5,laptop_contended:-7.9}"
     assert one(targets).target == -7.5
     assert one(targets, "cluster=laptop_contended").target == -7.9
-    assert one("workload.targets={}").target is None
+    assert one("workload.targets.laptop=null").target is None
 
 
 def test_a_hostfile_is_not_emulated_and_its_path_is_absolute(

@@ -69,6 +69,8 @@ class AllreduceWorker(ComputingPart):
         for message in messages:
             description, data = to_wire(message.payload)
             header = {
+                "kind": "ring",
+                "updates": (),
                 "operation": iteration,
                 "key": message.key,
                 "payload": description,
@@ -87,7 +89,7 @@ class AllreduceWorker(ComputingPart):
             return
         header = stream.header
         iteration: int = header["operation"]
-        self.node.record_transfer(stream, "ring", ())
+        self.node.record_transfer(stream)
         operation = self._operation(iteration)
         payload = from_wire(header["payload"], stream.data)
         self._send(iteration, operation.receive(header["key"], payload))

@@ -35,7 +35,7 @@ class Coordination:
         node.waiting_for = "events from workers and server"
         node.on("event", self._on_event)
         node.every_turn(self._ring_alarms)
-        if node.plan.read_rates is not None:
+        if coordinator.reads_rates:
             node.every_turn(self._read_rates)
 
     def _on_event(self, src: int, event: Event) -> None:

@@ -108,6 +108,7 @@ def _meet(node: Node) -> None:
 
 def _part_ways(node: Node) -> None:
     """Wait until every rank has stopped, take back what is on its way, and end together."""
+    node.transport.cut_all()
     node.send(SCHEDULER_RANK, "goodbye")
     node.run_until(lambda: node.may_go)
     node.transport.close()

@@ -8,13 +8,9 @@ from typing import Any
 
 from mlfabric.engines.mpi.node import Node
 from mlfabric.engines.mpi.records import write_atomically
-from mlfabric.errors import MlfabricError
+from mlfabric.errors import NothingMoves
 
 CHECK_S = 0.25
-
-
-class NothingMoves(MlfabricError):
-    """No rank has done anything for too long; tells who waits for whom."""
 
 
 class Monitor:

@@ -40,6 +40,7 @@ class Node:
         self.waiting_for = "the end of the run"
         self.counts: dict[str, int] = {}
         self.activity = 0
+        self.asked_s = 0.0
         self.stopping = False
         self.may_go = False
         self.coordinator_rank: int | None = None
@@ -49,6 +50,7 @@ class Node:
         self._inbox: deque[tuple[int, Any]] = deque()
         self._zero: float | None = None
         self._next_beat = 0.0
+        self.transport.on_cut = self.record_transfer
         self.transport.on_message = lambda src, message: self._inbox.append((src, message))
         self.on("begin", self._begin)
         self.on("stop", self._stop)
@@ -92,20 +94,21 @@ class Node:
             assert stream.bytes_per_s is not None
             self.report(TransferProgress(transfer, stream.received_bytes, stream.bytes_per_s))
 
-    def record_transfer(self, stream: Incoming, kind: str, updates: tuple[str, ...]) -> None:
-        """One row a transfer, written by its receiver."""
-        started = stream.first_arrival
+    def record_transfer(self, stream: Incoming) -> None:
+        """One row a transfer, complete or cut short, written by its receiver."""
+        header = stream.header
+        requested = self.asked_s if header["kind"] == "model" else header["requested_s"]
         self.records.add(
             "transfer",
-            kind=kind,
-            updates=list(updates),
+            kind=header["kind"],
+            updates=list(header["updates"]),
             src=self.plan.hosts[stream.src],
-            dst=stream.header["final"],
+            dst=header["final"],
             next_hop=self.host,
-            bytes=len(stream.data),
-            requested_s=stream.header["requested_s"],
-            started_s=stream.header["sent_s"],
-            first_chunk_s=None if started is None else self.since_zero(started),
+            bytes=stream.received_bytes,
+            complete=not stream.cut_short,
+            requested_s=min(requested, header["sent_s"]),
+            started_s=header["sent_s"],
             ended_s=self.now(),
         )
 

@@ -25,6 +25,7 @@ class Server(Part):
         self._store = ModelStore(np.load(node.plan.run_dir / "model0.npy"))
         self._snapshots = Snapshots(node.plan.run_dir, node.plan.snapshot_interval_s, node.now)
         self._arrived: dict[str, Payload] = {}
+        self._cancelled: set[str] = set()
         self._included: dict[str, int] = {}
         self._held = dict.fromkeys(node.plan.context.workers, 0)
         node.transport.on_stream = self._on_stream
@@ -43,9 +44,9 @@ class Server(Part):
     def _on_chunk(self, stream: Incoming) -> None:
         transfer = stream.header["transfer"]
         if stream.done:
-            self._arrived[transfer] = from_wire(stream.header["payload"], stream.data)
-            header = stream.header
-            self.node.record_transfer(stream, header["kind"], header["updates"])
+            if transfer not in self._cancelled:
+                self._arrived[transfer] = from_wire(stream.header["payload"], stream.data)
+            self.node.record_transfer(stream)
         self.node.report_arrival(stream, transfer)
 
     def _commit(self, src: int, action: CommitGroup) -> None:
@@ -56,7 +57,9 @@ class Server(Part):
         self._snapshots.offer(self._store.model, self._store.version)
 
     def _cancel(self, src: int, action: CancelTransfer) -> None:
+        """Throw away what has come, and what may still come of it."""
         self._arrived.pop(action.transfer, None)
+        self._cancelled.add(action.transfer)
 
     def _distribute(self, src: int, action: DistributeModel) -> None:
         """Send one frozen copy along the tree; it says which updates of its receivers it holds."""
@@ -65,11 +68,11 @@ class Server(Part):
         receivers = [dst for _, _, dst in action.edges]
         header = {
             "kind": "model",
+            "updates": (),
             "version": self._store.version,
             "payload": description,
             "included": {w: self._included[w] for w in receivers if w in self._included},
             "edges": action.edges,
-            "requested_s": self.node.now(),
         }
         send_along(self.node, header, data, len(data))
         for worker in receivers:

@@ -149,8 +149,9 @@ class Incoming:
 class Transport:
     """One rank's end of everything; used by one thread.
 
-    `on_message(src, message)` gets control messages, `on_chunk(stream)` every arrival of a chunk,
-    the last included.
+    `on_message(src, message)` gets control messages, `on_stream(stream)` the announcement of a
+    stream, `on_chunk(stream)` every arrival of a chunk, the last included, and `on_cut(stream)` the
+    end of a stream that its sender has cut short.
     """
 
     def __init__(self, comm: MPI.Comm, chunk_bytes: int) -> None:
@@ -161,7 +162,7 @@ class Transport:
         self.on_message: Callable[[int, Any], None] | None = None
         self.on_stream: Callable[[Incoming], None] | None = None
         self.on_chunk: Callable[[Incoming], None] | None = None
-        self.moved = 0
+        self.on_cut: Callable[[Incoming], None] | None = None
         self._streams = 0
         self._outgoing: list[Outgoing] = []
         self._incoming: list[Incoming] = []
@@ -216,11 +217,14 @@ class Transport:
         self._outgoing = [outgoing for outgoing in self._outgoing if not outgoing.done]
         return moved
 
+    def cut_all(self) -> None:
+        """Stop every stream that is being sent."""
+        for outgoing in list(self._outgoing):
+            self.cut(outgoing)
+
     def close(self) -> None:
-        """Cut what is being sent and stop listening; MPI may be finalized afterwards."""
-        self.on_message = self.on_stream = self.on_chunk = None
-        for outgoing in self._outgoing:
-            outgoing.cut()
+        """Finish sending and stop listening; MPI may be finalized afterwards."""
+        self.on_message = self.on_stream = self.on_chunk = self.on_cut = None
         while self._outgoing or self._control_sends:
             if not self.poll():
                 time.sleep(0.001)
@@ -263,9 +267,10 @@ class Transport:
         for incoming in list(self._incoming):
             while incoming.advance(time.monotonic()):
                 moved = True
-                self.moved += 1
                 if self.on_chunk and not incoming.cut_short:
                     self.on_chunk(incoming)
+            if incoming.cut_short and incoming.done and self.on_cut:
+                self.on_cut(incoming)
         self._incoming = [i for i in self._incoming if not i.done]
         return moved
 

@@ -30,6 +30,8 @@ class Worker(ComputingPart):
         self._sends_at_once = sends_at_once
         self._shelf: dict[str, Payload] = {}
         self._brought: dict[str, str] = {}
+        self._cancelled: set[str] = set()
+        self._ready_s = 0.0
         self._sending: dict[str, Outgoing] = {}
         self._forwarding: dict[str, list[Outgoing]] = {}
         node.transport.on_stream = self._on_stream
@@ -49,6 +51,7 @@ class Worker(ComputingPart):
             self._push(*ask.body)
         else:
             self.node.waiting_for = f"a model newer than version {self._view.version}"
+            self.node.asked_s = self.node.now()
             self.node.report(ModelRequested(self.node.host, self._view.version))
         return True
 
@@ -58,6 +61,7 @@ class Worker(ComputingPart):
         _, data = to_wire(payload)
         update = Update(name, node.host, len(data), self._view.version, node.now(), payload.norm())
         node.waiting_for = f"update {name} to be applied or dropped"
+        self._ready_s = node.now()
         if self._sends_at_once:
             header = {"kind": "update", "updates": (name,), "update": update}
             self._send(name, header, payload, SERVER_RANK)
@@ -68,6 +72,7 @@ class Worker(ComputingPart):
     def _start(self, src: int, action: StartTransfer) -> None:
         """Send an own update, or the sum of what has been collected here."""
         payload = total([self._shelf.pop(name) for name in action.updates])
+        self._brought = {t: u for t, u in self._brought.items() if u not in action.updates}
         header = {"kind": action.kind, "updates": action.updates}
         self._send(action.transfer, header, payload, self.node.plan.rank_of(action.dst))
 
@@ -78,9 +83,10 @@ class Worker(ComputingPart):
             "transfer": transfer,
             "final": self.node.plan.context.server,
             "payload": description,
-            "requested_s": now,
+            "requested_s": self._ready_s if header["kind"] == "update" else now,
             "sent_s": now,
         }
+        self._sending = {name: out for name, out in self._sending.items() if not out.done}
         self._sending[transfer] = self.node.transport.stream(dst, header, data)
 
     def _cancel(self, src: int, action: CancelTransfer) -> None:
@@ -89,8 +95,10 @@ class Worker(ComputingPart):
             outgoing = self._sending.pop(action.transfer, None)
             if outgoing is not None:
                 self.node.transport.cut(outgoing)
-        else:
-            self._shelf.pop(self._brought.pop(action.transfer, ""), None)
+        elif action.transfer in self._brought:
+            self._shelf.pop(self._brought.pop(action.transfer), None)
+        else:  # it may still arrive, if all of it had been handed over
+            self._cancelled.add(action.transfer)
 
     def _resolved(self, src: int, body: tuple[str, bool]) -> None:
         name, applied = body
@@ -99,8 +107,8 @@ class Worker(ComputingPart):
 
     def _on_stream(self, stream: Incoming) -> None:
         if stream.header["kind"] == "model":
-            header = {**stream.header, "requested_s": stream.header["requested_s"]}
-            self._forwarding[header["transfer"]] = send_along(self.node, header, stream.data, 0)
+            streams = send_along(self.node, stream.header, stream.data, 0)
+            self._forwarding[stream.header["transfer"]] = streams
 
     def _on_chunk(self, stream: Incoming) -> None:
         header = stream.header
@@ -109,10 +117,10 @@ class Worker(ComputingPart):
             for outgoing in self._forwarding[transfer]:
                 outgoing.available = stream.received_bytes
         if stream.done:
-            self.node.record_transfer(stream, header["kind"], tuple(header.get("updates", ())))
+            self.node.record_transfer(stream)
             if header["kind"] == "model":
                 self._take_model(stream)
-            else:
+            elif transfer not in self._cancelled:
                 self._brought[transfer] = header["updates"][0]
                 self._shelf[header["updates"][0]] = from_wire(header["payload"], stream.data)
         self.node.report_arrival(stream, transfer)

@@ -1,0 +1,107 @@
+"""The scheduler step by step: drops, cancels, holds."""
+
+from __future__ import annotations
+
+from mlfabric.actions import CancelTransfer, CommitGroup, DropUpdate, StartTransfer, WakeAt
+from mlfabric.events import ModelRequested, TransferDone, TransferProgress, Update, UpdateReady
+from mlfabric.scheduler import Scheduler, SchedulerSettings
+
+LINE = 100.0
+
+
+def scheduler(bound, aggregation="none"):
+    workers = ("w1", "w2", "w3", "w4")
+    return Scheduler(
+        SchedulerSettings(
+            server="server",
+            workers=workers,
+            delay_bound=bound,
+            aggregation=aggregation,
+            aggregators=workers,
+            aggregator_choice="in_order",
+            model_bytes=100,
+            line_bytes_per_s=dict.fromkeys(("server", *workers), LINE),
+            bandwidth="measured",
+            rate_memory_s=100.0,
+            hop_latency_s=0.1,
+            seed=0,
+        )
+    )
+
+
+def ready(worker, version=0, n_bytes=100, at=0.0):
+    return UpdateReady(Update(f"{worker}:{version}", worker, n_bytes, version, at))
+
+
+def only(actions, kind):
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def test_one_bottleneck_is_used_by_one_transfer_at_a_time():
+    s = scheduler(None)
+    (first,) = only(s.handle(ready("w1"), 0.0), StartTransfer)
+    assert (first.src, first.dst) == ("w1", "server")
+    assert s.handle(ready("w2"), 0.1) == []
+    actions = s.handle(TransferDone(first.transfer, 100, LINE), 1.0)
+    assert [type(a) for a in actions] == [CommitGroup, StartTransfer]
+    assert actions[0] == CommitGroup(first.transfer, ("w1:0",), ("w1",), (0,), 0)
+
+
+def test_a_transfer_that_proves_slow_lets_the_next_one_start():
+    s = scheduler(None)
+    (slow,) = only(s.handle(ready("w1"), 0.0), StartTransfer)
+    s.handle(ready("w2"), 0.1)
+    started = only(s.handle(TransferProgress(slow.transfer, 2, 10.0), 0.2), StartTransfer)
+    assert [a.src for a in started] == ["w2"]
+
+
+def test_a_late_transfer_is_cancelled_and_its_update_dropped():
+    """Bound 1: two commits pass w1's slow update, whose delay would then be 2."""
+    s = scheduler(1)
+    (slow,) = only(s.handle(ready("w1"), 0.0), StartTransfer)
+    s.handle(TransferProgress(slow.transfer, 1, 1.0), 0.1)
+    (second,) = only(s.handle(ready("w2"), 0.2), StartTransfer)
+    assert only(s.handle(TransferDone(second.transfer, 100, LINE), 1.2), CommitGroup)
+    (third,) = only(s.handle(ready("w3", version=1), 1.3), StartTransfer)
+    actions = s.handle(TransferDone(third.transfer, 100, LINE), 2.3)
+    assert only(actions, CancelTransfer) == [CancelTransfer(slow.transfer, "w1", "server")]
+    assert only(actions, DropUpdate) == [DropUpdate("w1:0", "w1", 2)]
+    assert only(actions, CommitGroup)[0].delays == (0,)
+    assert s.handle(TransferDone(slow.transfer, 100, 1.0), 2.4) == []  # its last bytes, too late
+
+
+def test_a_group_waits_for_one_that_is_nearly_there():
+    """Bound 1: w3's group would make w1's too late, which lacks a twentieth of a transfer."""
+    s = scheduler(1)
+    (first,) = only(s.handle(ready("w1"), 0.0), StartTransfer)
+    s.handle(TransferProgress(first.transfer, 10, 50.0), 0.2)
+    (second,) = only(s.handle(ready("w2", n_bytes=45), 0.8), StartTransfer)
+    assert only(s.handle(TransferDone(second.transfer, 45, 50.0), 1.7), CommitGroup)
+    (third,) = only(s.handle(ready("w3", version=1, n_bytes=5), 1.75), StartTransfer)
+    assert s.handle(TransferDone(third.transfer, 5, 50.0), 1.9) == [WakeAt(2.9)]
+    actions = s.handle(TransferDone(first.transfer, 100, 50.0), 2.0)
+    assert [(a.updates, a.delays) for a in only(actions, CommitGroup)] == [
+        (("w1:0",), (1,)),
+        (("w3:1",), (1,)),
+    ]
+    assert only(actions, DropUpdate) == []
+
+
+def test_an_update_that_is_too_late_is_dropped_even_while_the_server_is_busy():
+    s = scheduler(0)
+    (first,) = only(s.handle(ready("w1", n_bytes=1000), 0.0), StartTransfer)
+    s.handle(ready("w2"), 0.1)
+    s.handle(TransferDone(first.transfer, 1000, LINE), 10.0)
+    assert s.version == 1
+    actions = s.handle(ready("w3", version=0), 10.1)
+    assert DropUpdate("w3:0", "w3", 1) in actions
+
+
+def test_models_spread_from_worker_to_worker():
+    s = scheduler(None)
+    (first,) = only(s.handle(ready("w1"), 0.0), StartTransfer)
+    s.handle(ModelRequested("w2", 0), 0.5)  # nothing newer than version 0 yet
+    s.handle(ModelRequested("w3", 0), 0.5)
+    (spread,) = s.handle(TransferDone(first.transfer, 100, LINE), 1.0)[1:]
+    assert (spread.version, spread.since) == (1, 0)
+    assert [(src, dst) for _, src, dst in spread.edges] == [("server", "w2"), ("w2", "w3")]
