@@ -64,12 +64,13 @@ def read_records(run_dir: Path) -> Records:
     """Read all records of a finished run; raises RecordsError naming file and line."""
     paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
     rows = [row for path in paths for row in read_rows(path)]
+    end = totals(rows)
     return Records(
         transfers(rows),
-        updates(rows),
+        updates(rows, end["version"]),
         computations(rows),
         metrics(read_rows(run_dir / "metrics.jsonl")),
-        totals(rows),
+        end,
     )
 
 
@@ -93,9 +94,14 @@ def transfers(rows: Iterable[Row]) -> pd.DataFrame:
     return _table(chosen, TRANSFERS).sort_values(["started_s", "ended_s"], ignore_index=True)
 
 
-def updates(rows: Iterable[Row]) -> pd.DataFrame:
-    """One row an update, in the order in which they were applied or dropped."""
-    return _table(_of("update", rows), UPDATES).sort_values("resolved_s", ignore_index=True)
+def updates(rows: Iterable[Row], version: int) -> pd.DataFrame:
+    """One row an update, in the order in which they were applied or dropped.
+
+    `version` is the run's last: of a synchronous sum that only some workers had when the run ended,
+    nothing is told.
+    """
+    told = [row for row in _of("update", rows) if (row["version_applied"] or 0) < version]
+    return _table(told, UPDATES).sort_values("resolved_s", ignore_index=True)
 
 
 def computations(rows: Iterable[Row]) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from mlfabric.emulation.stragglers import (
     NetworkStragglers,
     compute_factor,
     network_events,
+    read_trace,
 )
 from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.policies.base import PolicyContext
@@ -50,6 +51,8 @@ def chunk_bytes(config: RunConfig) -> int:
 
 def straggler_events(config: RunConfig) -> list[RateEvent]:
     """The network trace of this run: the same for every policy under one seed."""
+    if config.network.trace_file is not None:
+        return read_trace(Path(config.network.trace_file))
     stragglers = NetworkStragglers(
         config.network.probability, config.network.factor, config.network.period_s
     )

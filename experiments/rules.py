@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlfabric.emulation.stragglers import read_trace
+from mlfabric.errors import SettingError
+
 if TYPE_CHECKING:
     from experiments.schema import RunConfig
 
@@ -72,6 +75,24 @@ def _stopping_needs_a_target(config: RunConfig) -> str | None:
     )
 
 
+def _trace_can_be_played(config: RunConfig) -> str | None:
+    path = config.network.trace_file
+    if path is None:
+        return None
+    if not config.emulated:
+        return f"network.trace_file={path}: must be null where no link is shaped"
+    try:
+        hosts = {event.host for event in read_trace(Path(path))}
+    except OSError as error:
+        return f"network.trace_file={path}: must be a file that can be read ({error.strerror})"
+    except SettingError as error:
+        return f"network.trace_file: {error}"
+    known = {"server", *(f"w{i}" for i in range(1, config.cluster.workers + 1))}
+    if strangers := sorted(hosts - known):
+        return f"network.trace_file={path}: host {strangers[0]} must be one of server, w1, w2, …"
+    return None
+
+
 def _watchdog_outlasts_computation(config: RunConfig) -> str | None:
     longest_s = config.cluster.compute_s * config.compute.max_factor
     if config.engine.watchdog_s > longest_s:
@@ -99,6 +120,7 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _stragglers_need_emulation,
     _oracle_needs_emulation,
     _stopping_needs_a_target,
+    _trace_can_be_played,
     _watchdog_outlasts_computation,
     _tracking_is_a_database,
 )

@@ -50,13 +50,14 @@ class ClusterConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class NetworkConfig:
-    """Network stragglers: each period each link keeps `factor` of its rate with `probability`."""
+    """Each period each link keeps `factor` of its rate with `probability`; or a recorded trace."""
 
     name: str
     probability: Probability
     factor: Annotated[float, Gt(0), Le(1)]
     period_s: Positive
     include_server: bool
+    trace_file: Annotated[str, AfterValidator(os.path.abspath)] | None
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -27,9 +27,6 @@ class RateBoard:
         unfinished.rename(path)
         return cls(path, writable=True)
 
-    def __len__(self) -> int:
-        return len(self._rates)
-
     def read(self) -> tuple[float, ...]:
         """Every host's current rate, bytes/s."""
         return tuple(self._rates)

@@ -10,8 +10,9 @@ import pytest
 from experiments.overrides import GROUPS, choices, validate
 from experiments.paths import CONF
 
-# A hostfile must be given and takes no network stragglers: tested with the settings.
+# A hostfile and a trace must be given: tested with the settings.
 SWEEP = {group: choices(group) for group in GROUPS if group not in ("cluster", "experiment")}
+SWEEP["network"] = [name for name in SWEEP["network"] if name != "trace"]
 CLUSTERS = [name for name in choices("cluster") if name != "hostfile"]
 
 

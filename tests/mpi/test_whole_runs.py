@@ -146,7 +146,9 @@ def traced(run_dir: Path, result: dict) -> None:
     hosts = {"server", "w1", "w2", "w3"}
     assert set(trace["src"]) | set(trace["next_hop"]) <= hosts
     updates = pd.read_parquet(run_dir / "updates.parquet")
-    assert (updates["status"] == "applied").sum() == result["updates_applied"]
+    missing = result["updates_applied"] - (updates["status"] == "applied").sum()
+    # The workers of a synchronous sum learn at slightly different times that the run is over.
+    assert 0 <= missing < (WORKERS if result["policy"] == "ring_allreduce" else 1)
 
 
 def test_a_killed_rank_ends_the_run_and_is_named(start):

@@ -76,7 +76,7 @@ def test_transfers_are_ordered_by_start_and_name_their_updates() -> None:
 
 
 def test_a_dropped_update_has_no_version() -> None:
-    table = updates([UPDATE, DROPPED, TOTALS])
+    table = updates([UPDATE, DROPPED, TOTALS], 99)
     assert list(table["id"]) == ["w2-0", "w1-0"]
     assert table["version_applied"].isna().tolist() == [True, False]
     assert table["version_applied"][1] == 2
@@ -98,7 +98,7 @@ def test_a_row_without_a_column_or_with_a_wrong_value_is_named() -> None:
     with pytest.raises(RecordsError, match="a record lacks 'next_hop'"):
         transfers([short])
     with pytest.raises(RecordsError, match="wrong type"):
-        updates([{**UPDATE, "worker": "w1"}])
+        updates([{**UPDATE, "worker": "w1"}], 99)
 
 
 @pytest.mark.parametrize("count", [0, 2])

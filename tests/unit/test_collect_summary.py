@@ -66,7 +66,7 @@ def records() -> Records:
                 transfer("model", "w1", "w2", 30),
             ]
         ),
-        updates([*(update(delay) for delay in (0, 1, 2, 3)), update(99, "dropped")]),
+        updates([*(update(delay) for delay in (0, 1, 2, 3)), update(99, "dropped")], 999),
         computations([computation(False)] * 50),
         scores(2.3, 1.0, 0.4, 0.6),
         {"row": "totals", "version": 4, "elapsed_s": 6.5, "applied": 4, "dropped": 1},
@@ -141,15 +141,15 @@ def test_more_than_two_percent_of_overruns_make_a_run_invalid(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"updates": updates([update(0)] * 3)}, "3 applied updates were recorded, but 4 were"),
+        ({"updates": updates([update(0)] * 3, 999)}, "3 applied updates were recorded, but 4 were"),
         ({"metrics": scores()}, "no snapshot was evaluated"),
         (
-            {"updates": updates([*[update(15)] * 4, update(0, "dropped")])},
+            {"updates": updates([*[update(15)] * 4, update(0, "dropped")], 999)},
             "an update of delay 15 was applied; the bound is 14",
         ),
         (
             {
-                "updates": updates([update(0, "dropped")]),
+                "updates": updates([update(0, "dropped")], 999),
                 "totals": {"elapsed_s": 1.0, "applied": 0, "dropped": 1},
             },
             "no update was applied",

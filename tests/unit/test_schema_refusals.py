@@ -121,3 +121,21 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path, file: str, multiru
     (tmp_path / file).touch()
     with pytest.raises(SettingError, match=f"{key}=.*: must be a folder without a run in it"):
         validate([f"{key}={tmp_path}"], multirun=multirun)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "must be a file that can be read"),
+        ("time_s,host\n", ":1: header is 'time_s,host'; allowed: time_s,host,factor"),
+        ("time_s,host,factor\n1,w99,0.5\n", "host w99 must be one of server, w1, w2, …"),
+    ],
+)
+def test_a_trace_that_cannot_be_played_is_refused(tmp_path: Path, content, told: str) -> None:
+    path = tmp_path / "trace.csv"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingError) as refusal:
+        validate(["network=trace", f"network.trace_file={path}"], multirun=False)
+    assert told in str(refusal.value)
+    assert "\n" not in str(refusal.value)
