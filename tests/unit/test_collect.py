@@ -60,7 +60,7 @@ COMPUTATION = {
     "emulated_s": 0.3,
     "overran": False,
 }
-TOTALS = {"row": "totals", "version": 2, "elapsed_s": 5.0, "applied": 1, "dropped": 1}
+TOTALS = {"row": "totals", "version": 3, "elapsed_s": 5.0, "applied": 1, "dropped": 1}
 
 
 def write_rows(path: Path, *rows: dict[str, Any]) -> None:
@@ -75,6 +75,11 @@ def test_transfers_are_ordered_by_start_and_name_their_updates() -> None:
     assert list(table["kind"]) == ["sum", "model"]
 
 
+def test_a_sum_that_the_run_did_not_count_is_not_told() -> None:
+    later = {**UPDATE, "version_applied": 3}
+    assert len(updates([UPDATE, later], 3)) == 1
+
+
 def test_a_dropped_update_has_no_version() -> None:
     table = updates([UPDATE, DROPPED, TOTALS], 99)
     assert list(table["id"]) == ["w2-0", "w1-0"]
@@ -85,7 +90,7 @@ def test_a_dropped_update_has_no_version() -> None:
 def test_empty_tables_keep_their_columns_and_types() -> None:
     for function, columns in (
         (transfers, TRANSFERS),
-        (updates, UPDATES),
+        (lambda rows: updates(rows, 0), UPDATES),
         (computations, COMPUTATIONS),
     ):
         table = function([])
