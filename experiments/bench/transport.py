@@ -9,13 +9,14 @@ import tempfile
 from pathlib import Path
 
 from experiments.mpiexec import bubble_command, mpi_command
+from experiments.overrides import validate
 from experiments.paths import RESULTS
+from experiments.plan import chunk_bytes
 
 RATES_BYTES_PER_S = (3.125e6, 12.5e6)
 SIZE_BYTES = 4_000_000
 INCAST_SENDERS = 8
 REPETITIONS = 3
-CHUNK_BYTES = 32_768
 HOSTS = ("receiver", *(f"w{i}" for i in range(1, 10)))
 CLAIMED_SHARE = 0.9
 CLAIMED_IDLE_CORES = 0.25
@@ -40,7 +41,7 @@ def main() -> int:
 def _measure(rate: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        program = ["-m", "experiments.bench.transport_rank", folder]
+        program = ["-m", "experiments.bench.transport_rank", folder, str(_chunk_bytes(rate))]
         ranks = mpi_command(len(HOSTS), "netns", program)
         subprocess.run(
             bubble_command(out, dict.fromkeys(HOSTS, rate), "cubic", [], ranks), check=True
@@ -49,13 +50,19 @@ def _measure(rate: float) -> dict[str, object]:
     return {"bandwidth_bytes_per_s": rate, "size_bytes": SIZE_BYTES, **measured}
 
 
+def _chunk_bytes(rate: float) -> int:
+    """As a run on such links has it."""
+    (config,) = validate([f"cluster.bandwidth_bytes_per_s={rate}"], multirun=False)
+    return chunk_bytes(config)
+
+
 def _claims(case: dict[str, object]) -> list[dict[str, object]]:
     rate = case["bandwidth_bytes_per_s"]
     assert isinstance(rate, float)
     at = f"at {rate * 8 / 1e6:.0f} Mbit/s"
     pair = SIZE_BYTES / statistics.median(_seconds(case, "pair_s")) / rate
     incast = INCAST_SENDERS * SIZE_BYTES / statistics.median(_seconds(case, "incast_s")) / rate
-    idle = case["idle_cpu_s"]
+    idle = case["idle_cores"]
     assert isinstance(idle, float)
     return [
         _share(f"4 MB between two hosts {at}, share of the shaped rate", pair),

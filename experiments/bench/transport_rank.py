@@ -1,4 +1,4 @@
-"""One rank of the transport benchmark: `python -m experiments.bench.transport_rank OUT_DIR`."""
+"""One rank of the transport benchmark, started by experiments.bench.transport."""
 
 from __future__ import annotations
 
@@ -7,88 +7,111 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.bench.transport import CHUNK_BYTES, HOSTS, INCAST_SENDERS, REPETITIONS, SIZE_BYTES
+from experiments.bench.transport import HOSTS, INCAST_SENDERS, REPETITIONS, SIZE_BYTES
 from experiments.mpiexec import RANK_VARIABLE
 from mlfabric.emulation.hosts import enter
 
+if TYPE_CHECKING:
+    from mlfabric.engines.mpi.node import Node
 
-def main(out_dir: Path) -> None:
-    """Measure in turn; rank 0 only receives, and writes what it saw."""
+IDLE_S = 5.0
+
+
+def main(out_dir: Path, chunk_bytes: int) -> None:
+    """Measure in turn; rank 0 receives, and writes what it saw."""
     enter(HOSTS[int(os.environ[RANK_VARIABLE])])
-    from mlfabric.engines.mpi.transport import Transport
-
-    transport = Transport.of_world(CHUNK_BYTES)
-    everyone = range(1, transport.size)
-    bench = Bench(transport)
-    bench.receive_from(everyone, 1)  # connections are made, and congestion windows opened
+    bench = Bench(_node(out_dir, chunk_bytes))
+    bench.receive_from(range(1, len(HOSTS)), 1)  # connections are made
+    incast = range(1, 1 + INCAST_SENDERS)
     report = {
         "pair_s": [bench.receive_from([1], SIZE_BYTES) for _ in range(REPETITIONS)],
-        "incast_s": [
-            bench.receive_from(range(1, 1 + INCAST_SENDERS), SIZE_BYTES) for _ in range(REPETITIONS)
-        ],
-        "idle_cpu_s": bench.idle(5.0),
+        "incast_s": [bench.receive_from(incast, SIZE_BYTES) for _ in range(REPETITIONS)],
+        "idle_cores": bench.idle_cores(),
     }
-    if transport.rank == 0:
+    if bench.node.rank == 0:
         (out_dir / "transport.json").write_text(json.dumps(report))
-    transport.close()
+    bench.node.transport.close()
+
+
+def _node(out_dir: Path, chunk_bytes: int) -> Node:
+    """A rank as in a run. MPI opens its sockets where the process is when it is imported."""
+    from mlfabric.engines.mpi.node import Node
+    from mlfabric.engines.mpi.plan import RankPlan
+    from mlfabric.policies.base import PolicyContext
+
+    context = PolicyContext(HOSTS[1], HOSTS[2:], {}, SIZE_BYTES, chunk_bytes, 1.0, 0, {})
+    plan = RankPlan(
+        run_dir=out_dir,
+        hosts=HOSTS,
+        policy="async_ps",
+        context=context,
+        conserved=False,
+        step_scale=1.0,
+        nominal_s=1.0,
+        computation_s=lambda worker, iteration: 1.0,
+        read_rates=None,
+        max_seconds=60.0,
+        snapshot_interval_s=60.0,
+        watchdog_s=60.0,
+    )
+    return Node.of_world(plan)
 
 
 class Bench:
     """Rounds that every rank takes part in; each starts when rank 0 says so."""
 
-    def __init__(self, transport: Any) -> None:
-        self._transport = transport
-        self._inbox: list[tuple[int, Any]] = []
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._told = 0
         self._arrived = 0
-        transport.on_message = lambda src, message: self._inbox.append((src, message))
-        transport.on_chunk = self._on_chunk
+        node.on("send", self._send)
+        node.on("idle", self._idle)
+        node.on("cpu", self._add_cpu)
+        node.on("heartbeat", lambda src, body: None)
+        node.transport.on_chunk = self._on_chunk
+        self._cpu: dict[int, float] = {}
 
-    def receive_from(self, senders: Any, n_bytes: int) -> float:
+    def receive_from(self, senders: Collection[int], n_bytes: int) -> float:
         """Seconds from the word to go until rank 0 holds all of what every sender sends."""
-        transport = self._transport
-        if transport.rank == 0:
-            self._arrived = 0
-            started = time.monotonic()
-            for rank in senders:
-                transport.send(rank, "go")
-            self._until(lambda: self._arrived == len(senders))
-            return time.monotonic() - started
-        if transport.rank in senders:
-            self._until(lambda: bool(self._inbox))
-            self._inbox.clear()
-            transport.stream(0, {}, np.zeros(n_bytes, np.uint8))
-            self._until(lambda: not transport.busy)
-        return 0.0
+        if self.node.rank != 0:
+            return 0.0
+        self._arrived = 0
+        started = time.monotonic()
+        for rank in senders:
+            self.node.send(rank, "send", n_bytes)
+        self.node.run_until(lambda: self._arrived == len(senders))
+        return time.monotonic() - started
 
-    def idle(self, seconds: float) -> float:
-        """CPU seconds of all ranks together while they wait for messages that do not come."""
-        self._barrier()
-        before, until = _cpu_s(), time.monotonic() + seconds
-        self._until(lambda: time.monotonic() > until)
-        return float(self._transport.comm.allreduce(_cpu_s() - before)) / seconds
+    def idle_cores(self) -> float:
+        """Cores that all ranks together keep busy while they wait for what does not come."""
+        if self.node.rank == 0:
+            self.node.send_all("idle")
+        self.node.run_until(lambda: self._told > 0)
+        before, until = _cpu_s(), time.monotonic() + IDLE_S
+        self.node.run_until(lambda: time.monotonic() > until)
+        self.node.send(0, "cpu", _cpu_s() - before)
+        if self.node.rank == 0:
+            self.node.run_until(lambda: len(self._cpu) == len(HOSTS))
+        return sum(self._cpu.values()) / IDLE_S
 
-    def _barrier(self) -> None:
-        request = self._transport.comm.Ibarrier()
-        self._until(request.Test)
+    def _send(self, src: int, n_bytes: int) -> None:
+        header: dict[str, Any] = {}
+        self.node.transport.stream(src, header, np.zeros(n_bytes, np.uint8))
+
+    def _idle(self, src: int, body: Any) -> None:
+        self._told += 1
+
+    def _add_cpu(self, src: int, cpu_s: float) -> None:
+        self._cpu[src] = cpu_s
 
     def _on_chunk(self, stream: Any) -> None:
         self._arrived += stream.done
-
-    def _until(self, finished: Callable[[], bool]) -> None:
-        from mlfabric.engines.mpi.node import BUSY_NAP_S, IDLE_AFTER, IDLE_NAP_S
-
-        quiet = 0
-        while not finished():
-            quiet = 0 if self._transport.poll() else quiet + 1
-            idle = quiet > IDLE_AFTER and not self._transport.busy
-            if quiet:
-                time.sleep(IDLE_NAP_S if idle else BUSY_NAP_S)
 
 
 def _cpu_s() -> float:
@@ -97,4 +120,4 @@ def _cpu_s() -> float:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))
