@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.collect import Records
 from experiments.schema import RingAllreduceConfig, RunConfig
 
-# A run is invalid if more of its computations took longer than they were emulated to [ours].
+# A run is invalid if more of its computations took longer than the nominal time [ours].
 OVERRUN_LIMIT = 0.02
 
 Summary = dict[str, Any]
@@ -119,7 +119,7 @@ def bytes_by_link(transfers: pd.DataFrame) -> dict[str, dict[str, int]]:
 
 
 def overrun_fraction(computations: pd.DataFrame) -> float:
-    """Share of the computations that took longer than they were emulated to."""
+    """Share of the computations that took longer than the nominal time."""
     return float(computations["overran"].mean()) if len(computations) else 0.0
 
 

@@ -66,9 +66,9 @@ class DistributeModel:
 
 @dataclass(frozen=True)
 class WakeAt:
-    """Report `Woken` at time `at` (seconds)."""
+    """Report `Woken` at time `at_s`."""
 
-    at: float
+    at_s: float
 
 
 Action = StartTransfer | CancelTransfer | DropUpdate | CommitGroup | DistributeModel | WakeAt

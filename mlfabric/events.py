@@ -9,15 +9,15 @@ from dataclasses import dataclass
 class Update:
     """What the scheduler knows of an update; the values stay with the worker.
 
-    `version` is the model version it was computed from, `ready` the time in seconds at which it
-    could first be sent, `norm` the norm of its values (L2; L1 for counts).
+    `bytes` on the wire; `version` is the model version it was computed from; `ready_s` is when it
+    could first be sent; `norm` is that of its values (L2; L1 for counts).
     """
 
     id: str
     worker: str
     bytes: int
     version: int
-    ready: float
+    ready_s: float
     norm: float = 0.0
 
 

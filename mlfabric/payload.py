@@ -70,7 +70,7 @@ def dense(values: NDArray[Any]) -> Payload:
 
 
 def gather(vector: NDArray[Any], touched: NDArray[np.bool_]) -> Payload:
-    """The entries of `vector` where `touched`; a copy of all of it where that takes fewer bytes."""
+    """The entries of `vector` where `touched`; a copy of all where those might take more bytes."""
     size, item = len(vector), vector.itemsize
     if np.count_nonzero(touched) * (1 + item) >= size * item:
         return dense(vector.copy())

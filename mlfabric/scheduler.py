@@ -186,7 +186,7 @@ class Scheduler:
             self._held_until = now + self._mean_transfer_s([g.crossing.bytes for g in late], now)
         return now < self._held_until and all(
             not group.arrived
-            and group.crossing.started is not None
+            and group.crossing.started_s is not None
             and now + group.crossing.seconds_left(now) <= self._held_until
             for group in late
         )
@@ -206,7 +206,7 @@ class Scheduler:
         """Drop the members that would exceed the bound at `version`; all of them once summed."""
         bound = self.settings.delay_bound
         assert bound is not None
-        summed = group.via is not None and group.crossing.started is not None
+        summed = group.via is not None and group.crossing.started_s is not None
         late = [u for u in group.members if summed or version - u.version > bound]
         group.members = [u for u in group.members if u not in late]
         actions: list[Action] = []
@@ -226,7 +226,7 @@ class Scheduler:
         self._loads.stop(transfer.id)
         self._group_of.pop(transfer.id, None)
         self._flying.pop(transfer.id, None)
-        if transfer.started is None:
+        if transfer.started_s is None:
             return []
         return [CancelTransfer(transfer.id, transfer.src, transfer.dst)]
 
@@ -245,15 +245,15 @@ class Scheduler:
         residual = self._loads.residual(queued, now)
         ingress = Link(self.settings.server, "ingress")
         share = START_SHARE * self._rates.rate(ingress, now)
-        busy_until = residual.links[ingress].first_time_at(share, now)
+        busy_until_s = residual.links[ingress].first_time_at(share, now)
         mean_s = self._mean_transfer_s([u.bytes for u in updates], now)
-        if busy_until - now > PLAN_AHEAD * mean_s:
+        if busy_until_s - now > PLAN_AHEAD * mean_s:
             return dropped
         version = self.version + sum(len(group.members) for group in self._groups)
         server, bound = self.settings.server, self.settings.delay_bound
         ordering = order(updates, residual, server, version, bound, now)
         planner = plan_groups if self.settings.aggregation == "paper" else plan_direct
-        plan = planner(ordering.kept, residual, self._site(now, busy_until))
+        plan = planner(ordering.kept, residual, self._site(now, busy_until_s))
         self._planned = [OpenGroup.of(group, self._names) for group in plan.groups]
         return dropped + [self._drop(late.update, late.delay) for late in ordering.dropped]
 
@@ -271,7 +271,7 @@ class Scheduler:
         del self._waiting[update.id]
         return DropUpdate(update.id, update.worker, delay)
 
-    def _site(self, now: float, busy_until: float) -> Site:
+    def _site(self, now: float, busy_until_s: float) -> Site:
         settings = self.settings
         busy = {group.via for group in self._groups if not group.arrived}
         idle = [host for host in settings.aggregators if host not in busy]
@@ -281,7 +281,7 @@ class Scheduler:
             best_fit=settings.aggregator_choice == "best_fit",
             model_bytes=settings.model_bytes,
             now=now,
-            busy_until=busy_until,
+            busy_until_s=busy_until_s,
         )
 
     def _mean_transfer_s(self, sizes: Sequence[float], now: float) -> float:

@@ -30,7 +30,7 @@ class Group:
 
     members: tuple[Update, ...]
     via: str | None
-    commit: float
+    commit_s: float
     transfers: tuple[PlannedTransfer, ...]
 
 
@@ -44,7 +44,7 @@ class Plan:
     @property
     def mean_completion(self) -> float:
         """Mean time at which an update's group is at the server; 0 for an empty plan."""
-        ends = [group.commit for group in self.groups for _ in group.members]
+        ends = [group.commit_s for group in self.groups for _ in group.members]
         return sum(ends) / len(ends) if ends else 0.0
 
 
@@ -63,7 +63,7 @@ class Site:
     """Where a batch goes, and who may sum it on the way.
 
     `aggregators` are idle hosts in the order in which they are tried; with `best_fit` all are
-    tried for every group. `model_bytes` bounds the size of a sum. Until `busy_until` the server's
+    tried for every group. `model_bytes` bounds the size of a sum. Until `busy_until_s` the server's
     link is taken by earlier batches: groups may be collected meanwhile. Times in seconds.
     """
 
@@ -72,7 +72,7 @@ class Site:
     best_fit: bool
     model_bytes: int
     now: float
-    busy_until: float
+    busy_until_s: float
 
 
 def plan_direct(updates: Sequence[Update], residual: Residual, site: Site) -> Plan:
@@ -101,7 +101,7 @@ def plan_groups(updates: Sequence[Update], residual: Residual, site: Site) -> Pl
 def _plan_with(k: int, updates: Sequence[Update], residual: Residual, site: Site) -> Plan:
     first = plan_direct(updates[:k], residual, site)
     groups, residual, rest = list(first.groups), first.residual, list(updates[k:])
-    arrival = max((group.commit for group in groups), default=site.busy_until)
+    arrival = max((group.commit_s for group in groups), default=site.busy_until_s)
     idle = list(site.aggregators)
     while rest and idle:
         collected = _collected_in_time(rest, residual, idle, arrival, site)
@@ -111,7 +111,7 @@ def _plan_with(k: int, updates: Sequence[Update], residual: Residual, site: Site
             group, residual = _summed(collected, site)
             idle.remove(collected.via)
         groups.append(group)
-        arrival, rest = max(arrival, group.commit), rest[len(group.members) :]
+        arrival, rest = max(arrival, group.commit_s), rest[len(group.members) :]
     tail = plan_direct(rest, residual, site)
     return Plan((*groups, *tail.groups), tail.residual)
 
@@ -146,7 +146,7 @@ def _collect(
     taken = _Collected(via, (), (), now, residual)
     for update in updates:
         transfer = _transfer(update, taken.residual, via, now)
-        end = _end(transfer.pieces, max(update.ready, now))
+        end = _end(transfer.pieces, max(update.ready_s, now))
         if end > deadline:
             break
         taken = _Collected(
@@ -172,13 +172,13 @@ def _summed(collected: _Collected, site: Site) -> tuple[Group, Residual]:
 
 def _direct(update: Update, residual: Residual, site: Site) -> tuple[Group, Residual]:
     transfer = _transfer(update, residual, site.server, site.now)
-    end = _end(transfer.pieces, max(update.ready, site.now))
+    end = _end(transfer.pieces, max(update.ready_s, site.now))
     group = Group((update,), None, end, (transfer,))
     return group, residual.minus(update.worker, site.server, transfer.pieces)
 
 
 def _transfer(update: Update, residual: Residual, dst: str, now: float) -> PlannedTransfer:
-    pieces = residual.pieces(update.worker, dst, max(update.ready, now), update.bytes)
+    pieces = residual.pieces(update.worker, dst, max(update.ready_s, now), update.bytes)
     return PlannedTransfer((update.id,), update.worker, dst, pieces)
 
 

@@ -45,8 +45,8 @@ class OpenGroup:
     def startable(self) -> list[Transfer]:
         """What could be sent now if its links were free."""
         if self.transfers:
-            return [t for t in self.transfers.values() if t.started is None]
-        return [self.crossing] if self.crossing.started is None else []
+            return [t for t in self.transfers.values() if t.started_s is None]
+        return [self.crossing] if self.crossing.started_s is None else []
 
     def later(self) -> list[Transfer]:
         """What cannot be sent before something else has arrived."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Edge:
-    """`src` passes the model on to `dst`, chunk by chunk; `end` is when `dst` holds all of it."""
+    """`src` passes the model on to `dst`, chunk by chunk; `end_s` is when `dst` holds all of it."""
 
     src: str
     dst: str
-    end: float
+    end_s: float
 
 
 def plan_tree(

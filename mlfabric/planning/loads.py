@@ -26,7 +26,7 @@ class Transfer:
     src: str
     dst: str
     bytes: float
-    started: float | None = None
+    started_s: float | None = None
     expected_bytes_per_s: float = 0.0
     seen_bytes_per_s: float | None = None
     parent: Transfer | None = None
@@ -37,9 +37,9 @@ class Transfer:
 
     def remaining(self, now: float) -> float:
         """Bytes that are still to come if it runs as expected."""
-        if self.started is None:
+        if self.started_s is None:
             return self.bytes
-        return max(self.bytes - (now - self.started) * self.expected_bytes_per_s, 0.0)
+        return max(self.bytes - (now - self.started_s) * self.expected_bytes_per_s, 0.0)
 
     def seconds_left(self, now: float) -> float:
         """Time to its end if it runs as expected."""
@@ -49,7 +49,7 @@ class Transfer:
     def correct(self, arrived_bytes: int, bytes_per_s: float, now: float) -> None:
         """Expect it to go on as it has been seen to come."""
         self.expected_bytes_per_s = bytes_per_s
-        self.started = now - arrived_bytes / bytes_per_s
+        self.started_s = now - arrived_bytes / bytes_per_s
 
 
 @dataclass
@@ -78,7 +78,7 @@ class LinkLoads:
     def start(self, transfer: Transfer, now: float) -> None:
         """Count it as running; it is expected to take what its path has free, half at least."""
         free = self.free(now)
-        transfer.started = now
+        transfer.started_s = now
         share = min(free[link] for link in transfer.path)
         fair = START_SHARE * min(self.rate(link, now) for link in transfer.path)
         transfer.expected_bytes_per_s = max(share, fair)

@@ -43,13 +43,13 @@ def order(
     kept: list[Update] = []
     dropped: list[Dropped] = []
     while remaining:
-        ends = [residual.finish(u.worker, server, max(u.ready, now), u.bytes) for u in remaining]
+        ends = [residual.finish(u.worker, server, max(u.ready_s, now), u.bytes) for u in remaining]
         update = remaining.pop(ends.index(min(ends)))
         delay = version + len(kept) - update.version
         if delay_bound is not None and delay > delay_bound:
             dropped.append(Dropped(update, delay))
             continue
-        pieces = residual.pieces(update.worker, server, max(update.ready, now), update.bytes)
+        pieces = residual.pieces(update.worker, server, max(update.ready_s, now), update.bytes)
         residual = residual.minus(update.worker, server, pieces)
         kept.append(update)
     return Ordering(tuple(kept), tuple(dropped))

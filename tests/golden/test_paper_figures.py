@@ -63,7 +63,7 @@ def test_fig6_groups():
         (["u4", "u5"], "idle1"),
         (["u6"], None),
     ]
-    assert [g.commit for g in plan.groups] == pytest.approx([2.0, 4.0, 6.0, 9.0, 12.0])
+    assert [g.commit_s for g in plan.groups] == pytest.approx([2.0, 4.0, 6.0, 9.0, 12.0])
     assert plan.mean_completion == pytest.approx((2 + 4 + 6 + 9 + 9 + 12) / 6)
 
 

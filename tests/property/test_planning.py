@@ -83,7 +83,7 @@ def test_aggregation_is_never_worse_and_a_sum_waits_for_its_members(batch, best_
     assert plan.mean_completion <= plan_direct(updates, residual, sites()).mean_completion + 1e-9
     for group in plan.groups:
         *collecting, crossing = group.transfers
-        ready = [t.pieces[-1].end for t in collecting] + [u.ready for u in group.members]
+        ready = [t.pieces[-1].end for t in collecting] + [u.ready_s for u in group.members]
         assert crossing.pieces[0].start >= max(ready) - 1e-9
         assert len(group.members) == 1 or group.via is not None
 
@@ -96,7 +96,8 @@ def test_time_sharing_is_never_later_than_fair_sharing(sizes):
     updates = [Update(f"u{i}", f"w{i}", size, 0, 0.0) for i, size in enumerate(sizes)]
     kept = order(updates, residual, "server", 0, None, 0.0).kept
     ends = [
-        g.commit for g in plan_direct(kept, residual, Site("server", (), False, 1, 0.0, 0.0)).groups
+        g.commit_s
+        for g in plan_direct(kept, residual, Site("server", (), False, 1, 0.0, 0.0)).groups
     ]
     fair = [sum(min(size, other) for other in sizes) for size in sizes]
     assert max(ends) <= max(fair) + 1e-6

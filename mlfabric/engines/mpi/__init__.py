@@ -1,1 +1,6 @@
 """Real MPI ranks: scheduler, server and workers, one process each."""
+
+import mpi4py
+
+# One thread of a rank, its daemon, talks to MPI; to be said before anything imports mpi4py.MPI.
+mpi4py.rc.thread_level = "funneled"

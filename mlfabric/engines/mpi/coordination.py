@@ -64,7 +64,7 @@ class Coordination:
             case DistributeModel():
                 node.send(SERVER_RANK, "distribute", action)
             case WakeAt():
-                heapq.heappush(self._alarms, action.at)
+                heapq.heappush(self._alarms, action.at_s)
 
     def _resolve(self, update_id: str, version: int | None, delay: int) -> None:
         """Tell the worker what became of its update, and record it."""
@@ -82,7 +82,7 @@ class Coordination:
             version_applied=version,
             status=status,
             delay=delay,
-            ready_s=update.ready,
+            ready_s=update.ready_s,
             resolved_s=node.now(),
             norm=update.norm,
             push_bytes=update.bytes,

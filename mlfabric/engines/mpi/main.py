@@ -7,31 +7,27 @@ import time
 import traceback
 from collections.abc import Callable
 
-import mpi4py
 import numpy as np
+from mpi4py import MPI
 
-mpi4py.rc.thread_level = "funneled"  # one thread of a rank, its daemon, talks to MPI
-
-from mpi4py import MPI  # noqa: E402
-
-from mlfabric import policies  # noqa: E402
-from mlfabric.engines.mpi.allreduce import AllreduceWorker  # noqa: E402
-from mlfabric.engines.mpi.coordination import Coordination  # noqa: E402
-from mlfabric.engines.mpi.monitor import Monitor  # noqa: E402
-from mlfabric.engines.mpi.node import Node, boot_identity  # noqa: E402
-from mlfabric.engines.mpi.part import Part  # noqa: E402
-from mlfabric.engines.mpi.plan import (  # noqa: E402
+from mlfabric import policies
+from mlfabric.engines.mpi.allreduce import AllreduceWorker
+from mlfabric.engines.mpi.coordination import Coordination
+from mlfabric.engines.mpi.monitor import Monitor
+from mlfabric.engines.mpi.node import Node, boot_identity
+from mlfabric.engines.mpi.part import Part
+from mlfabric.engines.mpi.plan import (
     FIRST_WORKER_RANK,
     SCHEDULER_RANK,
     SERVER_RANK,
     RankPlan,
     Trainer,
 )
-from mlfabric.engines.mpi.records import write_atomically  # noqa: E402
-from mlfabric.engines.mpi.server import Server  # noqa: E402
-from mlfabric.engines.mpi.worker import Worker  # noqa: E402
-from mlfabric.errors import SettingError  # noqa: E402
-from mlfabric.view import ModelView  # noqa: E402
+from mlfabric.engines.mpi.records import write_atomically
+from mlfabric.engines.mpi.server import Server
+from mlfabric.engines.mpi.worker import Worker
+from mlfabric.errors import SettingError
+from mlfabric.view import ModelView
 
 
 def run(plan: RankPlan, make_trainer: Callable[[int], Trainer]) -> None:
@@ -42,7 +38,7 @@ def run(plan: RankPlan, make_trainer: Callable[[int], Trainer]) -> None:
     comm = MPI.COMM_WORLD
     try:
         _check_size(comm, plan)
-        _run(Node(comm, plan), make_trainer)
+        _run(Node.of_world(plan), make_trainer)
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"
         print(story, file=sys.stderr, flush=True)

@@ -56,6 +56,11 @@ class Node:
         self.on("stop", self._stop)
         self.on("go", self._go)
 
+    @classmethod
+    def of_world(cls, plan: RankPlan) -> Node:
+        """This process as a rank among all that were started with it."""
+        return cls(MPI.COMM_WORLD, plan)
+
     # -- wiring ------------------------------------------------------------------------------
 
     def on(self, kind: str, handler: Callable[[int, Any], None]) -> None:

@@ -170,11 +170,6 @@ class Transport:
         self._control_buffer = bytearray(MAX_CONTROL_BYTES)
         self._control = self._listen()
 
-    @classmethod
-    def of_world(cls, chunk_bytes: int) -> Transport:
-        """This process as a rank among all that were started with it."""
-        return cls(MPI.COMM_WORLD, chunk_bytes)
-
     @property
     def busy(self) -> bool:
         """Whether a stream is under way."""
