@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CORE = ["actions", "events", "payload", "planning", "policies", "scheduler", "store", "topology"]
 PACKAGES = {
-    "mlfabric": ["errors", "engines", "engines/mpi", "emulation"],
+    "mlfabric": ["errors", "engines", "engines/mpi", "emulation", "view", *CORE],
     "workloads": [],
     "experiments": ["tracking"],
     "analysis": ["load"],
@@ -64,6 +65,9 @@ def test_an_empty_project_keeps_the_rules(project: Path) -> None:
         ("analysis/stats.py", "import mlfabric"),
         ("analysis/stats.py", "import mlflow"),
         ("experiments/run.py", "import mlflow"),
+        ("mlfabric/scheduler.py", "import time"),
+        ("mlfabric/planning.py", "from pathlib import Path"),
+        ("mlfabric/policies.py", "import threading"),
     ],
 )
 def test_a_forbidden_import_is_found(project: Path, file: str, statement: str) -> None:
