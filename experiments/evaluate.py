@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from experiments.tail import Tail
 from workloads.base import Vector, WorkloadError
 
 _POLL_S = 0.2
+_AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def main(arguments: list[str]) -> int:
@@ -66,11 +68,16 @@ def _publish(model: Vector, path: Path) -> None:
 
 
 def _step_back() -> None:
-    """Run only on processor time that no rank wants."""
+    """Run only on processor time that no rank wants.
+
+    Where the kernel groups processes by session, a session's priority counts before ours.
+    """
     try:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except OSError:
         os.nice(19)
+    with suppress(OSError):
+        _AUTOGROUP.write_text("19")
 
 
 if __name__ == "__main__":

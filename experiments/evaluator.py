@@ -31,7 +31,7 @@ class EvaluatorProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # a Ctrl-C of the terminal is ours to handle
+                start_new_session=True,  # a Ctrl-C of the terminal is ours to handle
                 preexec_fn=lambda: die_with_parent(signal.SIGKILL),
             )
 

@@ -30,6 +30,10 @@ from mlfabric.errors import SettingError
 from mlfabric.view import ModelView
 
 
+SETTLE_S = 1.0
+"""Between the last rank's start and the clock's, so that starting up does not slow first steps."""
+
+
 def run(plan: RankPlan, make_trainer: Callable[[int], Trainer]) -> None:
     """Play this rank's part; whatever goes wrong ends the whole job.
 
@@ -59,6 +63,8 @@ def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
     part = _part_of(node, make_trainer)
     _meet(node)
     if node.rank == SCHEDULER_RANK:
+        quiet_until = time.monotonic() + SETTLE_S
+        node.run_until(lambda: time.monotonic() > quiet_until)
         started = time.monotonic()
         node.send_all("begin", (started, boot_identity()))
         write_atomically(node.plan.run_dir / "clock_start", repr(started))
