@@ -29,7 +29,6 @@ from mlfabric.engines.mpi.worker import Worker
 from mlfabric.errors import SettingError
 from mlfabric.view import ModelView
 
-
 SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
 
