@@ -31,7 +31,7 @@ APPLIED = {
     "worker": 0,
     "iteration": 0,
     "version_pulled": 0,
-    "version_applied": 1,
+    "version_applied": 0,
     "status": "applied",
     "delay": 0,
     "resolved_s": 1.0,
