@@ -22,6 +22,8 @@ MPIEXEC = Path(sys.prefix) / "bin" / "mpirun"
 EAGER_BYTES = 131_072
 """Above the largest chunk, so that a chunk never waits for its receiver's consent."""
 
+ABORT_DELAY_S = 1
+
 EMULATION_VARIABLE = "MLFABRIC_EMULATION"
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMBA", "NUMEXPR")
@@ -43,6 +45,8 @@ def mpi_command(
     if os.geteuid() == 0 or emulation == "netns":
         command.append("--allow-run-as-root")
     command += _mca("pml", "ob1", "btl", "tcp,self", "btl_tcp_eager_limit", str(EAGER_BYTES))
+    # A rank whose peer has died aborts, too: not before mpirun has noticed, and named, the dead one.
+    command += _mca("opal_abort_delay", str(ABORT_DELAY_S))
     command += _network(emulation, hostfile)
     if hostfile is not None:  # the environment does not reach other hosts by itself
         command += [word for name in environment(emulation) for word in ("-x", name)]

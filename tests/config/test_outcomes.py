@@ -268,6 +268,8 @@ def test_a_sweep_says_which_jobs_failed_and_why(tmp_path: Path) -> None:
 
 def test_a_signal_is_answered_after_what_must_not_be_disturbed() -> None:
     done = []
+    # A shell starts background processes with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def careful() -> None:
         with held_back():
