@@ -17,10 +17,10 @@ from mlfabric.engines.mpi.transport import Incoming, Transport
 from mlfabric.errors import ProtocolError
 from mlfabric.events import TransferDone, TransferEnding, TransferProgress
 
+NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
+"""Naps of a rank without streams: up to so many without news, so many seconds each."""
+
 BUSY_NAP_S = 0.001
-IDLE_NAP_S = 0.004
-IDLE_AFTER = 20
-"""Naps without news after which a rank without streams naps longer."""
 
 HEARTBEAT_S = 1.0
 
@@ -153,8 +153,7 @@ class Node:
                 quiet = 0
                 continue
             quiet += 1
-            idle = quiet > IDLE_AFTER and not self.transport.busy
-            self.wake.wait(IDLE_NAP_S if idle else BUSY_NAP_S)
+            self.wake.wait(BUSY_NAP_S if self.transport.busy else _nap_s(quiet))
             self.wake.clear()
 
     def _turn(self) -> bool:
@@ -181,6 +180,10 @@ class Node:
             body = {"activity": self.activity, "waiting": self.waiting_for, **self.counts}
             self.send(SCHEDULER_RANK, "heartbeat", body)
             self.records.flush()
+
+
+def _nap_s(quiet: int) -> float:
+    return next(seconds for most, seconds in NAPS if most is None or quiet <= most)
 
 
 def boot_identity() -> str:
