@@ -29,6 +29,7 @@ from workloads.base import Workload, WorkloadError
 
 _POLL_S = 0.2
 START_LIMIT_S = 300.0
+END_LIMIT_S = 20.0
 
 
 def execute(config: RunConfig, run_dir: Path) -> Outcome:
@@ -52,6 +53,8 @@ class _Run:
         self._progress = Progress()
         self._scores = Tail(run_dir / "metrics.jsonl")
         self._score = ""
+        self._begun = False
+        self._since_s = 0.0
 
     def execute(self) -> Outcome:
         try:
@@ -109,10 +112,10 @@ class _Run:
     def _watch(self, launch: Launch, evaluator: EvaluatorProcess, workload: Workload) -> None:
         """Wait for the cluster to end; ask it to when the target is reached."""
         asked = False
-        started_s = time.monotonic()
+        self._since_s = time.monotonic()
         while (status := launch.poll()) is None:
             evaluator.running()
-            self._check_in_time(time.monotonic() - started_s)
+            self._check_in_time()
             reached = self._read_scores(workload)
             if reached and self._config.engine.stop_at_target and not asked:
                 launch.request_stop()
@@ -124,13 +127,16 @@ class _Run:
         if status != 0:
             raise RunFailed(f"{launch.failure()}\nlogs: {self._run_dir / 'console.log'}")
 
-    def _check_in_time(self, passed_s: float) -> None:
+    def _check_in_time(self) -> None:
         """The ranks end themselves when nothing moves; this is for ranks that cannot."""
         engine = self._config.engine
-        begun = (self._run_dir / "clock_start").exists()
-        limit_s = START_LIMIT_S + (engine.max_seconds + 2 * engine.watchdog_s if begun else 0.0)
-        if passed_s > limit_s:
-            what = "end" if begun else "begin"
+        if not self._begun and (self._run_dir / "clock_start").exists():
+            self._begun, self._since_s = True, time.monotonic()
+        limit_s = START_LIMIT_S
+        if self._begun:
+            limit_s = engine.max_seconds + 2 * engine.watchdog_s + END_LIMIT_S
+        if time.monotonic() - self._since_s > limit_s:
+            what = "end" if self._begun else "begin"
             raise RunFailed(f"the ranks did not {what} within {limit_s:.0f} s")
 
     def _await(self, evaluator: EvaluatorProcess, workload: Workload) -> None:
@@ -180,11 +186,20 @@ class _Run:
         return Outcome(status, line, self._run_dir, details)
 
     def _record(self, status: Status, summary: Summary) -> None:
-        write_json(summary, self._summary_path)
+        """In run.json and in MLflow; the one does not depend on the other."""
+        ended = {"finished": "FINISHED", "interrupted": "KILLED"}.get(status, "FAILED")
+        try:
+            write_json(summary, self._summary_path)
+        except OSError:
+            ended = "FAILED"
+            raise
+        finally:
+            self._record_in_mlflow(ended, summary)
+
+    def _record_in_mlflow(self, ended: str, summary: Summary) -> None:
         if self._recorder is None:
             return
         self._recorder.log_results(summary)
-        ended = {"finished": "FINISHED", "interrupted": "KILLED"}.get(status, "FAILED")
         tags = {"status": summary["status"], "reason": summary["reason"] or ""}
         self._recorder.finish(ended, tags, self._run_dir)
 

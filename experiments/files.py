@@ -12,5 +12,10 @@ from typing import Any
 def write_json(content: Mapping[str, Any], path: Path) -> None:
     """Write a JSON file that appears whole or not at all; ValueError for NaN or infinity."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

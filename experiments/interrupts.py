@@ -11,9 +11,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_once() -> None:
-    """Let the first signal that asks us to end raise KeyboardInterrupt, and ignore all others."""
+    """Let the first signal that asks us to end raise KeyboardInterrupt, and ignore all others.
+
+    A hang-up that was ignored before, as under nohup, stays so.
+    """
     for number in _SIGNALS:
-        signal.signal(number, _interrupt)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

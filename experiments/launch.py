@@ -23,6 +23,7 @@ from mlfabric.emulation.namespaces import die_with_parent
 from mlfabric.emulation.stragglers import write_trace
 
 KILL_S = 5.0
+_KILLED = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 _DIED = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
 
@@ -94,6 +95,8 @@ class Launch:
         if died is not None:
             number = int(died[2])
             return f"{self._named(int(died[1]))} was killed by {signal.Signals(number).name}"
+        if self.poll() in _KILLED:
+            return f"mpirun or the emulated cluster was killed (status {self.poll()})"
         last = [line for line in console.splitlines() if line.strip()][-1:]
         return f"the ranks ended with status {self.poll()}: {last[0] if last else 'no output'}"
 

@@ -45,7 +45,7 @@ def mpi_command(
     if os.geteuid() == 0 or emulation == "netns":
         command.append("--allow-run-as-root")
     command += _mca("pml", "ob1", "btl", "tcp,self", "btl_tcp_eager_limit", str(EAGER_BYTES))
-    # A rank whose peer has died aborts, too: not before mpirun has noticed, and named, the dead one.
+    # A rank whose peer has died aborts, too: not before mpirun has noticed and named the dead.
     command += _mca("opal_abort_delay", str(ABORT_DELAY_S))
     command += _network(emulation, hostfile)
     if hostfile is not None:  # the environment does not reach other hosts by itself

@@ -20,7 +20,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.allowed import shown, unknown_key
-from experiments.paths import CONF
+from experiments.paths import CONF, ROOT
 from experiments.resolvers import register_resolvers
 from experiments.schema import SECTIONS, RunConfig, from_omegaconf
 from mlfabric.errors import SettingError
@@ -164,3 +164,5 @@ def _check_folder(key: str, cfg: DictConfig) -> None:
     folder = Path(str(OmegaConf.select(cfg, key)))
     if (folder / "config.json").exists() or (folder / "multirun.yaml").exists():
         raise SettingError(f"{key}={folder}: must be a folder without a run in it")
+    if folder.resolve() == ROOT:
+        raise SettingError(f"{key}: must be a folder of the run's own, not the project's")

@@ -127,6 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingError as error:
         print(error, file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"results: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED

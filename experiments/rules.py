@@ -85,11 +85,14 @@ def _trace_can_be_played(config: RunConfig) -> str | None:
         hosts = {event.host for event in read_trace(Path(path))}
     except OSError as error:
         return f"network.trace_file={path}: must be a file that can be read ({error.strerror})"
+    except UnicodeDecodeError:
+        return f"network.trace_file={path}: must be a text file in UTF-8"
     except SettingError as error:
         return f"network.trace_file: {error}"
     known = {"server", *(f"w{i}" for i in range(1, config.cluster.workers + 1))}
     if strangers := sorted(hosts - known):
-        return f"network.trace_file={path}: host {strangers[0]} must be one of server, w1, w2, …"
+        allowed = f"server or one of w1 to w{config.cluster.workers}"
+        return f"network.trace_file={path}: host {strangers[0]} must be {allowed}"
     return None
 
 
@@ -104,7 +107,9 @@ def _watchdog_outlasts_computation(config: RunConfig) -> str | None:
 
 
 def _tracking_is_a_database(config: RunConfig) -> str | None:
-    if config.tracking.uri.startswith(("sqlite:////", "http://", "https://")):
+    uri = config.tracking.uri
+    is_folder = uri.startswith("sqlite:///") and Path(uri.removeprefix("sqlite:///")).is_dir()
+    if uri.startswith(("sqlite:////", "http://", "https://")) and not is_folder:
         return None
     return (
         f"tracking.uri={config.tracking.uri}: must be sqlite:/// and an absolute path,"

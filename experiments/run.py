@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> int:
     try:
         options = _options(arguments)
         jobs = validate(options.overrides, multirun=options.multirun)
+        if not jobs:
+            raise SettingError(f"{' '.join(options.overrides)}: must name at least one run")
     except SettingError as error:
         print(error, file=sys.stderr)
         return REFUSED

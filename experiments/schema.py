@@ -55,7 +55,7 @@ class NetworkConfig:
     name: str
     probability: Probability
     factor: Annotated[float, Gt(0), Le(1)]
-    period_s: Positive
+    period_s: Annotated[float, Ge(0.01)]
     include_server: bool
     trace_file: Annotated[str, AfterValidator(os.path.abspath)] | None
 
@@ -136,9 +136,9 @@ class EngineConfig:
 
     name: Literal["mpi"]
     emulation: Literal["auto", "netns", "none"]
-    max_seconds: Positive
+    max_seconds: Annotated[float, Gt(0), Le(1e6)]
     stop_at_target: bool
-    snapshot_interval_s: Positive
+    snapshot_interval_s: Annotated[float, Ge(0.01)]
     watchdog_s: Positive
     chunk_bytes: Annotated[int, Ge(1024), Le(65536)] | None
 

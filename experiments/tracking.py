@@ -19,6 +19,7 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import SQLAlchemyError
 
 from experiments.errors import RunFailed
 from experiments.schema import TrackingConfig
@@ -175,6 +176,6 @@ def _batches(items: list[T], size: int) -> Iterator[list[T]]:
 def _failing_as_run(uri: str) -> Iterator[None]:
     try:
         yield
-    except (MlflowException, OSError) as error:
+    except (MlflowException, SQLAlchemyError, OSError) as error:
         reason = " ".join(str(error).split())[:300]
         raise RunFailed(f"tracking.uri={uri}: {reason}") from error

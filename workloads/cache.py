@@ -60,6 +60,8 @@ def open_array(folder: Path, name: str) -> NDArray[Any]:
     path = folder / f"{name}.npy"
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise WorkloadError(f"{path} is missing: prepare() the workload first") from error
+    except (FileNotFoundError, ValueError) as error:
+        raise WorkloadError(
+            f"{path} is missing or damaged: remove the folder {folder}, it is then prepared afresh"
+        ) from error
     return array
