@@ -216,6 +216,7 @@ CHILD = """
 import signal, sys, time
 from experiments.child import run_child
 from experiments.interrupts import interrupt_once
+signal.signal(signal.SIGHUP, signal.SIG_IGN if "nohup" in sys.argv else signal.SIG_DFL)
 interrupt_once()
 try:
     run_child([sys.executable, "-c", sys.argv[1]])
@@ -233,8 +234,8 @@ except KeyboardInterrupt:
 """
 
 
-def parent_of_child() -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, CLEANS_UP]
+def parent_of_child(*options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, CLEANS_UP, *options]
     parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     assert parent.stdout.readline() == "up\n"
@@ -245,6 +246,16 @@ def parent_of_child() -> subprocess.Popen[str]:
 def test_an_interrupt_waits_for_the_childs_clean_up(number: signal.Signals) -> None:
     parent = parent_of_child()
     parent.send_signal(number)
+    out, _ = parent.communicate(timeout=20)
+    assert (out, parent.returncode) == ("cleaned\n", 130)
+
+
+def test_a_hang_up_is_ignored_under_nohup() -> None:
+    parent = parent_of_child("nohup")
+    parent.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        parent.wait(timeout=1)
+    parent.terminate()
     out, _ = parent.communicate(timeout=20)
     assert (out, parent.returncode) == ("cleaned\n", 130)
 
