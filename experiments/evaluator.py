@@ -10,12 +10,9 @@ from pathlib import Path
 from types import TracebackType
 
 from experiments.errors import RunFailed
+from experiments.mpiexec import ONE_THREAD
 from experiments.paths import ROOT
 from mlfabric.emulation.namespaces import die_with_parent
-
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-)
 
 
 class EvaluatorProcess:

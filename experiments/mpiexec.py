@@ -26,13 +26,13 @@ ABORT_DELAY_S = 1
 
 EMULATION_VARIABLE = "MLFABRIC_EMULATION"
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
-_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMBA", "NUMEXPR")
+_LIBRARIES = ("OMP", "MKL", "OPENBLAS", "NUMBA", "NUMEXPR")
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}
 
 
 def environment(emulation: Emulation) -> dict[str, str]:
     """What every rank finds in its environment: one thread for each library, and where it lives."""
-    threads = {f"{name}_NUM_THREADS": "1" for name in _THREADS}
-    return {**threads, EMULATION_VARIABLE: emulation, "PYTHONUNBUFFERED": "1"}
+    return {**ONE_THREAD, EMULATION_VARIABLE: emulation, "PYTHONUNBUFFERED": "1"}
 
 
 def mpi_command(
