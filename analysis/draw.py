@@ -1,4 +1,4 @@
-"""Draw a profile's figures from recorded runs: python -m analysis.draw --profile smoke."""
+"""Draw a profile's figures from what it recorded: python -m analysis.draw --profile smoke."""
 
 from __future__ import annotations
 
@@ -11,49 +11,78 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
 
 from analysis import style
+from analysis.cases import read_cases
 from analysis.errors import AnalysisError
-from analysis.figures import fig7, fig8
-from analysis.load import Recorded, load_runs, select_planned
+from analysis.figures import fig1, fig2, fig3, fig4, fig5, fig6, fig7, fig8
+from analysis.load import COLUMNS, Recorded, load_runs, select_planned
 from analysis.plan import Plan, read_plan
 
-FIGURES = {"fig7": fig7, "fig8": fig8}
+FROM_PLANNER = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6}
+FROM_RUNS = {"fig7": fig7, "fig8": fig8}
+FIGURES = [*FROM_PLANNER, *FROM_RUNS]
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
     """Draw figures into <folder>/figures and their numbers into <folder>/summary.json.
 
-    Returns one line on each figure; raises AnalysisError for an unknown figure or one without runs.
+    Returns one line on each figure; raises AnalysisError for an unknown figure or one for which
+    nothing was planned.
     """
     for name in names:
         if name not in FIGURES:
             raise AnalysisError(f"figure {name!r}: unknown; known: {', '.join(FIGURES)}")
     style.apply()
-    wanted = {fingerprint for name in names for fingerprint in plan.cells(name)["fingerprint"]}
-    runs = load_runs(plan.tracking_uri, plan.tracking_experiment, wanted)
+    runs = _runs(plan, [name for name in names if name in FROM_RUNS])
     summary: dict[str, Any] = {"profile": plan.profile, "git": _git(), "figures": {}, "claims": []}
     lines = []
     for name in names:
-        recorded = select_planned(runs, plan.cells(name))
-        lines.append(_draw(name, recorded, folder / "figures" / name))
-        if len(recorded.runs):
-            summary["figures"][name] = FIGURES[name].summarize(recorded)
+        stem = folder / "figures" / name
+        if name in FROM_PLANNER:
+            line, numbers = _draw_planned(name, folder / "plans" / f"{name}.json", stem)
+        else:
+            line, numbers = _draw_recorded(name, select_planned(runs, plan.cells(name)), stem)
+        lines.append(line)
+        summary["figures"] |= numbers
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
     return lines
 
 
-def _draw(name: str, recorded: Recorded, stem: Path) -> str:
+def _runs(plan: Plan, names: Sequence[str]) -> pd.DataFrame:
+    """The recorded runs of these figures; without figures no store is asked."""
+    wanted = {fingerprint for name in names for fingerprint in plan.cells(name)["fingerprint"]}
+    if plan.tracking_uri is None or plan.tracking_experiment is None or not wanted:
+        return pd.DataFrame(columns=COLUMNS)
+    return load_runs(plan.tracking_uri, plan.tracking_experiment, wanted)
+
+
+def _draw_planned(name: str, answers: Path, stem: Path) -> tuple[str, dict[str, Any]]:
+    """One line on a figure of the planner's answers, and its entry of the summary."""
+    cases = read_cases(answers)
+    _save(FROM_PLANNER[name].draw(cases), stem)
+    line = f"{name}: {stem}.png and .pdf, from the planner"
+    return line, {name: FROM_PLANNER[name].summarize(cases)}
+
+
+def _draw_recorded(name: str, recorded: Recorded, stem: Path) -> tuple[str, dict[str, Any]]:
+    """One line on a figure of recorded runs, and its entry of the summary: none without runs."""
     lost = recorded.lost["status"].value_counts()
     left_out = "".join(f", {count} {status}" for status, count in lost.items())
     if recorded.runs.empty:
-        return f"{name}: not drawn, no finished valid run{left_out}"
-    figure = FIGURES[name].draw(recorded)
+        return f"{name}: not drawn, no finished valid run{left_out}", {}
+    _save(FROM_RUNS[name].draw(recorded), stem)
+    line = f"{name}: {stem}.png and .pdf, {len(recorded.runs)} runs{left_out}"
+    return line, {name: FROM_RUNS[name].summarize(recorded)}
+
+
+def _save(figure: Figure, stem: Path) -> None:
     style.save(figure, stem)
     plt.close(figure)
-    return f"{name}: {stem}.png and .pdf, {len(recorded.runs)} runs{left_out}"
 
 
 def _git() -> dict[str, Any]:

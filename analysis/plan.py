@@ -15,11 +15,11 @@ CELL = ["workload", "cluster", "network", "compute", "policy", "seed"]
 
 @dataclass(frozen=True)
 class Plan:
-    """A profile's runs, named by fingerprint, and the store that holds them."""
+    """A profile's runs, named by fingerprint, and the store that holds them (None: no runs)."""
 
     profile: str
-    tracking_uri: str
-    tracking_experiment: str
+    tracking_uri: str | None
+    tracking_experiment: str | None
     figures: dict[str, pd.DataFrame]  # columns: fingerprint, then CELL
 
     def cells(self, figure: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Which runs a profile's figures need: conf/profile/*.yaml and conf/experiment/fig*.yaml."""
+"""What a profile's figures need: conf/profile/*.yaml, conf/experiment/ and conf/plan/fig*.yaml."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from experiments.allowed import complaint
 from experiments.fingerprint import fingerprint
 from experiments.overrides import choices, composed, validate
 from experiments.paths import CONF
+from experiments.planner_answers import planner_figures
 from experiments.schema import Positive, RunConfig, to_plain
 from mlfabric.errors import SettingError
 
@@ -73,9 +74,13 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of each figure, in the order in which they are run."""
+    """The runs of each figure, in the order in which they are run.
+
+    `from_planner` are figures that show the planner's answers: they need no runs.
+    """
 
     profile: str
+    from_planner: tuple[str, ...]
     figures: dict[str, list[PlannedRun]]
 
     def runs(self) -> list[PlannedRun]:
@@ -86,12 +91,13 @@ class Plan:
         return sorted(unique.values(), key=lambda run: run.config.seed)
 
     def write(self, path: Path) -> None:
-        """Write the plan.json that the analysis draws from."""
-        tracking = self.runs()[0].config.tracking
+        """Write the plan.json that the analysis draws from; without runs it names no store."""
+        runs = self.runs()
+        tracking = runs[0].config.tracking if runs else None
         content = {
             "profile": self.profile,
-            "tracking_uri": tracking.uri,
-            "tracking_experiment": tracking.experiment,
+            "tracking_uri": tracking and tracking.uri,
+            "tracking_experiment": tracking and tracking.experiment,
             "figures": {name: [run.cell() for run in runs] for name, runs in self.figures.items()},
         }
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,8 +105,8 @@ class Plan:
 
 
 def known_figures() -> list[str]:
-    """Figures that can be reproduced."""
-    return [name for name in choices("experiment") if name.startswith("fig")]
+    """Figures that can be reproduced: from the planner, then from runs."""
+    return planner_figures() + [name for name in choices("experiment") if name.startswith("fig")]
 
 
 def make_plan(profile: str, figures: Sequence[str]) -> Plan:
@@ -109,7 +115,9 @@ def make_plan(profile: str, figures: Sequence[str]) -> Plan:
     for figure in figures:
         if figure not in known_figures():
             raise SettingError(f"figure {figure!r}: unknown; known: {', '.join(known_figures())}")
-    return Plan(profile, {figure: _planned(figure, settings) for figure in figures})
+    from_planner = tuple(figure for figure in planner_figures() if figure in figures)
+    from_runs = [figure for figure in figures if figure not in from_planner]
+    return Plan(profile, from_planner, {figure: _planned(figure, settings) for figure in from_runs})
 
 
 def read_profile(name: str) -> Profile:

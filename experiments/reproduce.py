@@ -15,7 +15,8 @@ from analysis.load import finished_fingerprints
 from experiments.child import run_child
 from experiments.interrupts import interrupt_once
 from experiments.paths import RESULTS
-from experiments.plan_runs import Plan, PlannedRun, make_plan
+from experiments.plan_runs import Plan, PlannedRun, known_figures, make_plan
+from experiments.planner_answers import write_answers
 from experiments.run import main as run_here
 from mlfabric.errors import SettingError
 
@@ -32,7 +33,7 @@ class Failure:
 
 
 class Reproduction:
-    """Carries out a plan: the missing runs one after another, then the figures."""
+    """Carries out a plan: the planner's figures, the missing runs one by one, then all figures."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Reproduction:
     ) -> None:
         self._plan = plan
         self._runs = plan.runs()
+        self._figures = [*plan.from_planner, *plan.figures]
         self._plan_file = results / plan.profile / "plan.json"
         self._run = run
         self._draw_command = draw
@@ -51,13 +53,22 @@ class Reproduction:
     def carry_out(self) -> int:
         """Exit status: 0 when every planned run is there and every figure is drawn."""
         self._plan.write(self._plan_file)
+        planned = self._draw_planned()
+        if not self._runs:
+            return 0 if planned else 1
         done = self._finished()
         missing = [run for run in self._runs if run.fingerprint not in done]
         self._announce(missing)
         failures = self._run_all(missing)
-        drawn = self._draw()
+        drawn = self._draw(self._figures)
         self._report(failures)
         return 0 if drawn and not failures else 1
+
+    def _draw_planned(self) -> bool:
+        """The figures that the planner answers at once: no run has to be waited for."""
+        figures = self._plan.from_planner
+        write_answers(figures, self._plan_file.parent / "plans")
+        return not figures or self._draw(figures)
 
     def _announce(self, missing: Sequence[PlannedRun]) -> None:
         reused = len(self._runs) - len(missing)
@@ -76,7 +87,7 @@ class Reproduction:
                 _say(f"[{place + 1}/{len(missing)}] {run.label} {reason}")
                 failures.append(Failure(run, reason))
             elif _ends_repetition(missing, place):
-                self._draw()
+                self._draw(self._figures)
         return failures
 
     def _run_one(self, run: PlannedRun) -> str | None:
@@ -101,10 +112,9 @@ class Reproduction:
         wanted = {run.fingerprint for run in self._runs}
         return finished_fingerprints(tracking.uri, tracking.experiment, wanted)
 
-    def _draw(self) -> bool:
-        figures = ",".join(self._plan.figures)
+    def _draw(self, figures: Sequence[str]) -> bool:
         command = [sys.executable, "-m", "analysis.draw", "--plan", str(self._plan_file)]
-        return self._draw_command([*command, "--figures", figures]) == 0
+        return self._draw_command([*command, "--figures", ",".join(figures)]) == 0
 
     def _report(self, failures: Sequence[Failure]) -> None:
         if failures:
@@ -117,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m experiments.reproduce", description=__doc__)
     parser.add_argument("--profile", default="laptop", help="smoke or laptop (default)")
-    parser.add_argument("--figures", default="fig7,fig8", help="such as fig7,fig8 (default)")
+    known = ",".join(known_figures())
+    parser.add_argument("--figures", default=known, help="such as fig4,fig7; default: %(default)s")
     chosen = parser.parse_args(arguments)
     interrupt_once()
     try:

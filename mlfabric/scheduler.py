@@ -35,18 +35,14 @@ from mlfabric.events import (
     UpdateReady,
     Woken,
 )
-from mlfabric.planning.aggregation import (
-    AggregatorChoice,
-    Site,
-    choose_aggregators,
-    plan_direct,
-    plan_groups,
-)
+from mlfabric.planning.aggregation import AggregatorChoice, choose_aggregators
+from mlfabric.planning.batch import Batch
 from mlfabric.planning.commits import OpenGroup, next_commit
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
-from mlfabric.planning.ordering import order
+from mlfabric.planning.planner import plan, warm_up
 from mlfabric.planning.rates import RateEstimator
+from mlfabric.planning.residual import Network, Residual
 from mlfabric.topology import Link
 
 PLAN_AHEAD = 1.05
@@ -61,8 +57,8 @@ class SchedulerSettings:
     `delay_bound` in versions (None: unbounded); `aggregators` are the hosts that may sum;
     `model_bytes` is the dense size of the model; `line_bytes_per_s` the nominal rate of each host's
     link; `bandwidth` whether rates are learned from transfers or told by the emulator;
-    `rate_memory_s` how long an unconfirmed low estimate is believed; `hop_latency_s` what a
-    forwarding hop adds.
+    `rate_memory_s` how long an unconfirmed low estimate is believed; `chunk_bytes` what a hop
+    passes on at a time.
     """
 
     server: str
@@ -75,7 +71,7 @@ class SchedulerSettings:
     line_bytes_per_s: Mapping[str, float]
     bandwidth: Literal["measured", "oracle"]
     rate_memory_s: float
-    hop_latency_s: float
+    chunk_bytes: int
     seed: int
 
 
@@ -87,11 +83,11 @@ class Scheduler:
         self.version = 0
         self._rng = random.Random(settings.seed)
         hosts = (settings.server, *settings.workers)
-        links = tuple(Link(host, way) for host in hosts for way in ("egress", "ingress"))
-        line = {link: settings.line_bytes_per_s[link.host] for link in links}
+        network = Network(hosts)
+        line = {link: settings.line_bytes_per_s[link.host] for link in network.link_row}
         memory_s = settings.rate_memory_s if settings.bandwidth == "measured" else math.inf
         self._rates = RateEstimator(line, memory_s)
-        self._loads = LinkLoads(self._rates.rate, links)
+        self._loads = LinkLoads(self._rates.rate, network)
         self._waiting: dict[str, Update] = {}
         self._groups: list[OpenGroup] = []
         self._planned: list[OpenGroup] = []
@@ -101,6 +97,12 @@ class Scheduler:
         self._pull_bytes = float(settings.model_bytes)
         self._held_until: float | None = None
         self._names = (f"t{number}" for number in itertools.count(1))
+        warm_up()  # nothing is compiled once events come
+
+    @property
+    def reads_rates(self) -> bool:
+        """Whether bandwidth comes from the emulator (oracle) and not from measurements."""
+        return self.settings.bandwidth == "oracle"
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do, in this order, now that `event` has happened; `now` in seconds."""
@@ -245,17 +247,13 @@ class Scheduler:
         residual = self._loads.residual(queued, now)
         ingress = Link(self.settings.server, "ingress")
         share = START_SHARE * self._rates.rate(ingress, now)
-        busy_until_s = residual.links[ingress].first_time_at(share, now)
+        busy_until_s = residual.first_time_at(ingress, share, now)
         mean_s = self._mean_transfer_s([u.bytes for u in updates], now)
         if busy_until_s - now > PLAN_AHEAD * mean_s:
             return dropped
-        version = self.version + sum(len(group.members) for group in self._groups)
-        server, bound = self.settings.server, self.settings.delay_bound
-        ordering = order(updates, residual, server, version, bound, now)
-        planner = plan_groups if self.settings.aggregation == "paper" else plan_direct
-        plan = planner(ordering.kept, residual, self._site(now, busy_until_s))
-        self._planned = [OpenGroup.of(group, self._names) for group in plan.groups]
-        return dropped + [self._drop(late.update, late.delay) for late in ordering.dropped]
+        planned = plan(self._batch(updates, residual, now, busy_until_s))
+        self._planned = [OpenGroup.of(group, self._names) for group in planned.groups]
+        return dropped + [self._drop(late.update, late.delay) for late in planned.dropped]
 
     def _drop_hopeless(self) -> list[Action]:
         """Drop what would be too late even if it were applied at once, planned or not."""
@@ -271,16 +269,24 @@ class Scheduler:
         del self._waiting[update.id]
         return DropUpdate(update.id, update.worker, delay)
 
-    def _site(self, now: float, busy_until_s: float) -> Site:
+    def _batch(
+        self, updates: Sequence[Update], residual: Residual, now: float, busy_until_s: float
+    ) -> Batch:
         settings = self.settings
         busy = {group.via for group in self._groups if not group.arrived}
         idle = [host for host in settings.aggregators if host not in busy]
-        return Site(
-            server=settings.server,
+        return Batch(
+            tuple(updates),
+            residual,
+            settings.server,
+            now=now,
+            version=self.version + sum(len(group.members) for group in self._groups),
+            delay_bound=settings.delay_bound,
+            aggregation=settings.aggregation,
             aggregators=choose_aggregators(idle, settings.aggregator_choice, self._rng),
             best_fit=settings.aggregator_choice == "best_fit",
+            reuse=False,  # the plan after this one may: nothing is promised yet
             model_bytes=settings.model_bytes,
-            now=now,
             busy_until_s=busy_until_s,
         )
 
@@ -320,18 +326,16 @@ class Scheduler:
         if not receivers or free[out] < START_SHARE * self._rates.rate(out, now):
             return []
         since = min(self._requests.pop(worker) for worker in receivers)
-        egress = {link.host: rate for link, rate in free.items() if link.direction == "egress"}
-        ingress = {w: self._rates.rate(Link(w, "ingress"), now) for w in receivers}
-        tree = plan_tree(
+        edges = plan_tree(
             self.settings.server,
             receivers,
-            egress,
-            ingress,
-            int(self._pull_bytes),
-            self.settings.hop_latency_s,
+            self._loads.residual([], now),
+            self._pull_bytes,
+            self.settings.chunk_bytes,
+            now,
         )
         bringing: dict[str, Transfer] = {}
-        for edge in tree:
+        for edge in edges:
             transfer = Transfer(
                 next(self._names),
                 "model",
@@ -343,8 +347,8 @@ class Scheduler:
             )
             self._start(transfer, now)
             bringing[edge.dst] = transfer
-        edges = tuple((t.id, t.src, t.dst) for t in bringing.values())
-        return [DistributeModel(self.version, since, edges)]
+        hops = tuple((t.id, t.src, t.dst) for t in bringing.values())
+        return [DistributeModel(self.version, since, hops)]
 
 
 def _start_of(transfer: Transfer) -> StartTransfer:

@@ -1,12 +1,13 @@
-"""Which arrived group the server applies next, so that no delay exceeds its bound."""
+"""In which order the server applies groups, so that no delay exceeds its bound [ours]."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlfabric.events import Update
-from mlfabric.planning.aggregation import Group, PlannedTransfer
+from mlfabric.planning.batch import Group, PlannedTransfer
 from mlfabric.planning.loads import Transfer
 
 
@@ -15,8 +16,7 @@ class OpenGroup:
     """A group on its way: some of it has been sent, and the server has not applied it.
 
     `transfers` holds, by update id, what still brings a member to `via`, `collected` what has
-    brought one; `crossing` brings the
-    group (one update, or the sum) to the server.
+    brought one; `crossing` brings the group (one update, or the sum) to the server.
     """
 
     members: list[Update]
@@ -54,7 +54,7 @@ class OpenGroup:
 
     def slack(self, version: int, delay_bound: int) -> int:
         """How many commits may still come before this group."""
-        return delay_bound - (version - min(update.version for update in self.members))
+        return int(_slack(self.members, version, delay_bound))
 
 
 def _transfer(planned: PlannedTransfer, sizes: Mapping[str, float], name: str) -> Transfer:
@@ -83,3 +83,53 @@ def next_commit(
     after = version + len(first.members)
     late = [g for g in groups if g is not first and g.slack(after, delay_bound) < 0]
     return first, late
+
+
+def commit_times(
+    members: Sequence[Sequence[Update]],
+    arrivals: Sequence[float],
+    version: int,
+    delay_bound: int | None,
+) -> list[tuple[int, float]]:
+    """(place, commit time) of planned groups, in commit order.
+
+    Groups stand in an order that keeps the bound. Each commits as it arrives, but is held while
+    that would push one of those before it past the bound. Ties: the given order.
+    """
+    left = list(range(len(members)))
+    waiting = sorted(left, key=lambda place: arrivals[place])
+    slack = [_slack(updates, version, delay_bound) for updates in members]
+    commits: list[tuple[int, float]] = []
+    position, clock = 0, -math.inf
+    while left:
+        place = next(p for p in waiting if _harmless(p, left, members, slack, position))
+        waiting.remove(place)
+        left.remove(place)
+        clock = max(clock, arrivals[place])
+        commits.append((place, clock))
+        position += len(members[place])
+    return commits
+
+
+def _slack(members: Sequence[Update], version: int, delay_bound: int | None) -> float:
+    if delay_bound is None:
+        return math.inf
+    return delay_bound - (version - min(update.version for update in members))
+
+
+def _harmless(
+    place: int,
+    left: Sequence[int],
+    members: Sequence[Sequence[Update]],
+    slack: Sequence[float],
+    position: int,
+) -> bool:
+    """Whether those before it may still follow it."""
+    after = position + len(members[place])
+    for other in left:
+        if other == place:
+            return True
+        if after > slack[other]:
+            return False
+        after += len(members[other])
+    return True

@@ -2,50 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from mlfabric.planning.kernels import spreading
+from mlfabric.planning.profile import Piece
+from mlfabric.planning.residual import Residual
 
 
 @dataclass(frozen=True)
 class Edge:
-    """`src` passes the model on to `dst`, chunk by chunk; `end_s` is when `dst` holds all of it."""
+    """`src` passes the model on to `dst`, chunk by chunk, in `pieces`."""
 
     src: str
     dst: str
-    end_s: float
+    pieces: tuple[Piece, ...]
+
+    @property
+    def end_s(self) -> float:
+        """When `dst` holds all of it."""
+        return self.pieces[-1].end
 
 
 def plan_tree(
     server: str,
     receivers: Sequence[str],
-    egress: Mapping[str, float],
-    ingress: Mapping[str, float],
-    n_bytes: int,
-    hop_latency_s: float,
+    residual: Residual,
+    n_bytes: float,
+    chunk_bytes: float,
+    now: float,
 ) -> tuple[Edge, ...]:
     """Attach each receiver where the model reaches it first, the fastest receivers first.
 
-    `egress` and `ingress` are free bytes/s of every host; a hop forwards chunks as they arrive and
-    adds `hop_latency_s`. Between equal ends a worker is preferred to the server (R1), and among
-    workers the earlier one. Edges come parents first. Receivers need some ingress, and at least
-    one host some egress.
+    A receiver passes on every chunk that it has all of. Between equal ends a receiver is preferred
+    to the server (R1), the earlier one among receivers. Edges come parents first. `residual` is
+    left as it is; a receiver that never gets all of it has a last piece that ends at infinity.
     """
-    left = dict(egress)
-    arrival = {server: 0.0}
-    edges: list[Edge] = []
-    for receiver in sorted(receivers, key=lambda host: -ingress[host]):
-        ends = {
-            host: _end(arrival[host], min(left[host], ingress[receiver]), n_bytes, hop_latency_s)
-            for host in arrival
-        }
-        source = min(ends, key=lambda host: (round(ends[host], 9), host == server))
-        left[source] -= min(left[source], ingress[receiver])
-        arrival[receiver] = ends[source]
-        edges.append(Edge(source, receiver, ends[source]))
-    return tuple(edges)
-
-
-def _end(parent_end: float, bytes_per_s: float, n_bytes: int, hop_latency_s: float) -> float:
-    if bytes_per_s <= 0:
-        return float("inf")
-    return max(parent_end, n_bytes / bytes_per_s) + hop_latency_s
+    row, hosts = residual.network.host_row, residual.network.hosts
+    rows = np.array([row[host] for host in receivers], dtype=np.int64)
+    (found,) = residual.work_out(
+        lambda net: spreading.spread(
+            net, row[server], rows, float(n_bytes), float(chunk_bytes), float(now)
+        )
+    )
+    names = [hosts[at] for at in found.order]
+    return tuple(
+        Edge(
+            server if found.parent[i] < 0 else names[found.parent[i]],
+            names[i],
+            tuple(map(Piece._make, found.pieces[found.first[i] : found.first[i + 1]].tolist())),
+        )
+        for i in range(len(names))
+    )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlfabric.planning.profile import Piece, Profile
-from mlfabric.planning.residual import Residual
-from mlfabric.topology import Link, path
+from mlfabric.planning.profile import Profile
+from mlfabric.planning.residual import Network, Residual
+from mlfabric.topology import Link
 
 START_SHARE = 0.5
 """A transfer starts when its path has this share of its bandwidth free [ours]: it neither waits
@@ -30,10 +30,6 @@ class Transfer:
     expected_bytes_per_s: float = 0.0
     seen_bytes_per_s: float | None = None
     parent: Transfer | None = None
-
-    @property
-    def path(self) -> tuple[Link, ...]:
-        return path(self.src, self.dst)
 
     def remaining(self, now: float) -> float:
         """Bytes that are still to come if it runs as expected."""
@@ -57,30 +53,31 @@ class LinkLoads:
     """Running transfers in the order of their start; each takes what it is expected to."""
 
     rate: Callable[[Link, float], float]
-    links: tuple[Link, ...]
+    network: Network
     running: dict[str, Transfer] = field(default_factory=dict)
 
     def free(self, now: float) -> dict[Link, float]:
         """Bytes/s that each link has left."""
-        left = {link: self.rate(link, now) for link in self.links}
+        left = {link: self.rate(link, now) for link in self.network.link_row}
         for transfer in self.running.values():
-            share = min(transfer.expected_bytes_per_s, *(left[link] for link in transfer.path))
-            for link in transfer.path:
+            links = self._path(transfer)
+            share = min(transfer.expected_bytes_per_s, *(left[link] for link in links))
+            for link in links:
                 left[link] -= share
         return left
 
     def may_start(self, transfer: Transfer, now: float) -> bool:
         """Whether every link of its path has `START_SHARE` of the path's bandwidth free."""
-        free = self.free(now)
-        wanted = START_SHARE * min(self.rate(link, now) for link in transfer.path)
-        return all(free[link] >= wanted for link in transfer.path)
+        free, links = self.free(now), self._path(transfer)
+        wanted = START_SHARE * min(self.rate(link, now) for link in links)
+        return all(free[link] >= wanted for link in links)
 
     def start(self, transfer: Transfer, now: float) -> None:
         """Count it as running; it is expected to take what its path has free, half at least."""
-        free = self.free(now)
+        free, links = self.free(now), self._path(transfer)
         transfer.started_s = now
-        share = min(free[link] for link in transfer.path)
-        fair = START_SHARE * min(self.rate(link, now) for link in transfer.path)
+        share = min(free[link] for link in links)
+        fair = START_SHARE * min(self.rate(link, now) for link in links)
         transfer.expected_bytes_per_s = max(share, fair)
         self.running[transfer.id] = transfer
 
@@ -90,15 +87,13 @@ class LinkLoads:
 
     def residual(self, queued: Iterable[Transfer], now: float) -> Residual:
         """Profiles from `now` on, less what running and then queued transfers will use."""
-        residual = Residual(
-            {link: Profile.constant(self.rate(link, now), now) for link in self.links}
-        )
+        rates = {
+            link: Profile.constant(self.rate(link, now), now) for link in self.network.link_row
+        }
+        residual = self.network.residual(rates)
         for transfer in (*self.running.values(), *queued):
-            residual = _reserve(residual, transfer, now)
+            residual.reserve(transfer.src, transfer.dst, now, transfer.remaining(now))
         return residual
 
-
-def _reserve(residual: Residual, transfer: Transfer, now: float) -> Residual:
-    left = transfer.remaining(now)
-    pieces: tuple[Piece, ...] = residual.pieces(transfer.src, transfer.dst, now, left)
-    return residual.minus(transfer.src, transfer.dst, pieces)
+    def _path(self, transfer: Transfer) -> tuple[Link, ...]:
+        return self.network.topology.path(transfer.src, transfer.dst)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlfabric.topology import Link, path
+from mlfabric.topology import BIG_SWITCH, Link, Topology
 
 TOLERANCE = 0.15
 """A rate this close to the expected one is noise, and no news [ours]."""
@@ -21,6 +21,7 @@ class RateEstimator:
 
     line: Mapping[Link, float]
     memory_s: float
+    topology: Topology = BIG_SWITCH
     _estimate: dict[Link, float] = field(default_factory=dict)
     _confirmed: dict[Link, float] = field(default_factory=dict)
 
@@ -41,7 +42,7 @@ class RateEstimator:
         A faster one proves both links. A slower one is blamed on the link whose higher rate was
         proven least recently, as the other has shown lately that it can do better.
         """
-        links = path(src, dst)
+        links = self.topology.path(src, dst)
         if seen < expected * (1 - TOLERANCE):
             culprit = min(links, key=lambda link: self._confirmed.get(link, -1.0))
             self._set(culprit, seen, now)

@@ -13,7 +13,13 @@ COLLECTIVE = frozenset({"ring_allreduce"})
 
 
 def module(name: str) -> ModuleType:
-    """The policy's module; its `build` makes a `Coordinator`, or one worker's `Collective`."""
+    """The policy's module; its `build` makes a `Coordinator`, or one worker's `Collective`.
+
+    A coordinator's module also tells its PLACE, the host role that runs it, and SENDS_AT_ONCE:
+    whether workers send an update straight to the server as soon as they have it. The coordinator
+    then hears of it by `UpdateReady` when its first bytes are announced, and needs no
+    `StartTransfer`.
+    """
     if name not in NAMES:
         raise SettingError(f"policy={name}: must be one of {', '.join(NAMES)}")
     return import_module(f"mlfabric.policies.{name}")

@@ -8,12 +8,13 @@ from mlfabric.actions import Action, CommitGroup, DistributeModel
 from mlfabric.events import Event, ModelRequested, TransferDone, Update, UpdateReady
 from mlfabric.policies.base import PolicyContext
 
+PLACE: Literal["scheduler", "server"] = "server"
+SENDS_AT_ONCE = True
+
 
 class AsyncPs:
     """Commits every update as it arrives and answers every request at once."""
 
-    place: Literal["scheduler", "server"] = "server"
-    sends_at_once = True
     reads_rates = False
 
     def __init__(self, server: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from mlfabric.actions import Action
 from mlfabric.events import Event
@@ -31,16 +31,13 @@ class PolicyContext:
 class Coordinator(Protocol):
     """The central state machine of a policy with a server.
 
-    `place` is the host role that runs it. With `sends_at_once`, workers send an update straight to
-    the server as soon as they have it; the coordinator hears of it by `UpdateReady` when its first
-    bytes are announced, and needs no `StartTransfer`. With `reads_rates` it is told the emulator's
-    current rates by `RateMeasured`.
+    With `reads_rates` it is told the emulator's current rates by `RateMeasured`.
     """
 
-    place: Literal["scheduler", "server"]
-    sends_at_once: bool
-    reads_rates: bool
     version: int
+
+    @property
+    def reads_rates(self) -> bool: ...
 
     def handle(self, event: Event, now: float) -> list[Action]: ...
 

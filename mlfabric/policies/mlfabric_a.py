@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mlfabric.policies.base import PolicyContext
-from mlfabric.scheduler import Scheduler, SchedulerSettings
+from mlfabric.policies.base import Coordinator, PolicyContext
+
+PLACE: Literal["scheduler", "server"] = "scheduler"
+SENDS_AT_ONCE = False
 
 
-class MlfabricA(Scheduler):
-    """The scheduler on a host of its own; workers send when told."""
-
-    place: Literal["scheduler", "server"] = "scheduler"
-    sends_at_once = False
-
-    @property
-    def reads_rates(self) -> bool:
-        """Whether bandwidth comes from the emulator (oracle) and not from measurements."""
-        return self.settings.bandwidth == "oracle"
-
-
-def build(context: PolicyContext) -> MlfabricA:
+def build(context: PolicyContext) -> Coordinator:
     """Options: delay_bound in versions (None: none), aggregation, aggregators (how many worker
     hosts may sum; None: all), aggregator_choice, bandwidth."""
+    from mlfabric.scheduler import Scheduler, SchedulerSettings  # compiled: on its own rank alone
+
     options = context.options
     count = options["aggregators"]
-    slowest = min(context.line_bytes_per_s.values())
     settings = SchedulerSettings(
         server=context.server,
         workers=context.workers,
@@ -37,7 +28,7 @@ def build(context: PolicyContext) -> MlfabricA:
         line_bytes_per_s=context.line_bytes_per_s,
         bandwidth=options["bandwidth"],
         rate_memory_s=context.straggler_period_s,
-        hop_latency_s=context.chunk_bytes / slowest,
+        chunk_bytes=context.chunk_bytes,
         seed=context.seed,
     )
-    return MlfabricA(settings)
+    return Scheduler(settings)

@@ -27,7 +27,16 @@ def fluid(policy, n, rates, compute, n_bytes=300_000, spread=0.0, **options):
     )
     real = {"server": line, **{w: line * rates[i] for i, w in enumerate(workers)}}
     computing = {w: compute[i] for i, w in enumerate(workers)}
-    return Fluid(module(policy).build(context), real, workers, computing, n_bytes, spread)
+    chosen = module(policy)
+    return Fluid(
+        chosen.build(context),
+        real,
+        workers,
+        computing,
+        n_bytes,
+        spread,
+        sends_at_once=chosen.SENDS_AT_ONCE,
+    )
 
 
 @given(

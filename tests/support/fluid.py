@@ -57,6 +57,7 @@ class Fluid:
     n_bytes: int
     size_spread: float = 0.0
     server: str = "server"
+    sends_at_once: bool = False
     report_after_s: float = 0.05
     now: float = 0.0
     version: int = 0
@@ -119,7 +120,7 @@ class Fluid:
         self._where[name], self._pulled[name] = worker, self.held[worker]
         self.fate[name] = 0
         self._sizes[name] = round(self.n_bytes * self._rng.uniform(1 - self.size_spread, 1))
-        if self.coordinator.sends_at_once:
+        if self.sends_at_once:
             self._add(
                 Flow(
                     name,

@@ -23,7 +23,7 @@ def scheduler(bound, aggregation="none"):
             line_bytes_per_s=dict.fromkeys(("server", *workers), LINE),
             bandwidth="measured",
             rate_memory_s=100.0,
-            hop_latency_s=0.1,
+            chunk_bytes=10,
             seed=0,
         )
     )

@@ -78,25 +78,24 @@ def _part_of(node: Node, make_trainer: Callable[[int], Trainer]) -> Part:
     """Wire this rank's role to its node."""
     plan = node.plan
     policy = policies.module(plan.policy)
-    coordinator = None if plan.policy in policies.COLLECTIVE else policy.build(plan.context)
-    if coordinator is not None:
-        place = {"scheduler": SCHEDULER_RANK, "server": SERVER_RANK}[coordinator.place]
-        node.coordinator_rank = place
-        node.plans_transfers = not coordinator.sends_at_once
-        if node.rank == place:
-            Coordination(node, coordinator)
+    collective = plan.policy in policies.COLLECTIVE
+    if not collective:
+        node.coordinator_rank = {"scheduler": SCHEDULER_RANK, "server": SERVER_RANK}[policy.PLACE]
+        node.plans_transfers = not policy.SENDS_AT_ONCE
+        if node.rank == node.coordinator_rank:
+            Coordination(node, policy.build(plan.context))
     if node.rank == SCHEDULER_RANK:
         Monitor(node)
         return Part(node)
     if node.rank == SERVER_RANK:
-        return Server(node) if coordinator is not None else Part(node)
+        return Part(node) if collective else Server(node)
     index = node.rank - FIRST_WORKER_RANK
     trainer = make_trainer(index)
     trainer.warm_up()
     view = ModelView(np.load(plan.run_dir / "model0.npy"), conserved=plan.conserved)
-    if coordinator is None:
+    if collective:
         return AllreduceWorker(node, trainer, view, lambda: policy.build(plan.context, index))
-    return Worker(node, trainer, view, sends_at_once=coordinator.sends_at_once)
+    return Worker(node, trainer, view, sends_at_once=policy.SENDS_AT_ONCE)
 
 
 def _meet(node: Node) -> None:

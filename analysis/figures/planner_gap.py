@@ -1,0 +1,46 @@
+"""planner_gap: how far each heuristic is from the exact optimum, as a distribution function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from analysis import style
+
+LABELS = {
+    "direct": "all direct",
+    "paper": "paper",
+    "paper_best_fit": "paper, best fit",
+    "refined": "refined",
+    "pipelined": "pipelined",
+}
+"""What the legend calls each heuristic, in its order."""
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.5, 1.5)), (0, (3, 1)))
+
+
+def draw(results: dict[str, Any]) -> Figure:
+    """The picture of results/bench/planner_gap.json."""
+    proven = [record for record in results["instances"] if record["optimum_s"] is not None]
+    optima = np.array([record["optimum_s"] for record in proven])
+    figure, axis = plt.subplots(figsize=(style.COLUMN_IN, 2.5))
+    for name, dashes in zip(LABELS, _DASHES, strict=True):
+        means = np.array([record["mean_completion_s"][name] for record in proven])
+        _line(axis, name, means / optima - 1, dashes)
+    axis.axvline(0.0, color="0.3", linewidth=0.8, zorder=1)
+    axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.set_ylim(0.0, 1.02)
+    axis.set_xlabel("mean completion time above the exact optimum")
+    axis.set_ylabel(f"share of {len(proven)} instances")
+    figure.legend(loc="outside upper center", ncols=2, title="mean gap", title_fontsize=7)
+    return figure
+
+
+def _line(axis: Axes, name: str, gaps: np.ndarray[Any, Any], dashes: Any) -> None:
+    mean = f"{gaps.mean():+.1%}".replace("-", "−")
+    axis.ecdf(gaps, label=f"{LABELS[name]}: {mean}", linestyle=dashes)

@@ -1,0 +1,58 @@
+"""Compiles inner loops, and keeps their machine code for the next process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import njit
+from numba.core import config
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_SOURCES = Path(__file__).parent / "planning" / "kernels"
+
+
+def compiled(function: F) -> F:
+    """Compile at the first call, or load what an earlier process compiled."""
+    return _compile(function)
+
+
+def inner(function: F) -> F:
+    """The same for a function that only compiled ones call, which takes less time to compile."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _compile(function: F, **options: bool) -> F:
+    """numba by itself does not notice when a function called from another file has changed, so
+    machine code is kept in a folder named after the text of all of them."""
+    folder = _folder()
+    before = config.CACHE_DIR  # type: ignore[attr-defined]
+    config.CACHE_DIR = folder or before  # type: ignore[attr-defined]
+    try:
+        decorate: Any = njit(cache=folder is not None, error_model="numpy", **options)  # type: ignore[call-overload]
+        return decorate(function)  # type: ignore[no-any-return]
+    finally:
+        config.CACHE_DIR = before  # type: ignore[attr-defined]
+
+
+@cache
+def _folder() -> str | None:
+    """Beside the sources, else in the user's cache; None where neither can be written."""
+    digest = hashlib.sha256()
+    for source in (Path(__file__), *sorted(_SOURCES.glob("*.py"))):
+        digest.update(source.read_bytes())
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for parent in (_SOURCES / "__pycache__", users / "mlfabric"):
+        folder = parent / digest.hexdigest()[:16]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return str(folder)
+    return None

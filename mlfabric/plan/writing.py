@@ -1,0 +1,82 @@
+"""A plan as plain values in the answer's shape, and their JSON text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from mlfabric.planning.batch import Batch, Group, Plan, PlannedTransfer
+from mlfabric.planning.exact import Optimum
+from mlfabric.planning.replication import ReplicaGroup, Replicated
+
+
+def plan_written(batch: Batch, plan: Plan) -> dict[str, Any]:
+    """What the answer says of a plan for the server."""
+    place = {update.id: i for i, update in enumerate(batch.updates)}
+    ends = {member.id: group.commit_s for group in plan.groups for member in group.members}
+    order = sorted(ends, key=lambda id: (ends[id], place[id]))
+    return {
+        "order": order,
+        "dropped": [{"id": drop.update.id, "delay": drop.delay} for drop in plan.dropped],
+        "groups": [_group(group) for group in plan.groups],
+        "transfers": [_transfer(t) for group in plan.groups for t in group.transfers],
+        "completion": {id: ends[id] for id in order},
+        "mean_completion": plan.mean_completion_s if order else None,
+    }
+
+
+def replica_written(replicated: Replicated) -> dict[str, Any]:
+    """What the answer says of the replica."""
+    groups = [
+        {**_group(group), "transfers": [_transfer(transfer) for transfer in group.transfers]}
+        for group in replicated.groups
+    ]
+    return {"groups": groups, "max_divergence": replicated.max_divergence}
+
+
+def optimum_written(found: Optimum) -> dict[str, Any]:
+    """The least mean completion time; with a lower bound where it is not known to be the least."""
+    mean = found.mean_completion_s if math.isfinite(found.mean_completion_s) else None
+    bound = {} if found.proven else {"optimal_bound": found.bound_s}
+    return {"optimal_mean_completion": mean, **bound}
+
+
+def text(value: Any, indent: str = "") -> str:
+    """JSON in which a value that holds objects is spread over lines, any other is on one."""
+    if not _holds_objects(value):
+        return json.dumps(value, allow_nan=False)
+    inner = indent + " "
+    if isinstance(value, list):
+        return _spread("[]", [text(entry, inner) for entry in value], indent)
+    fields = [f"{json.dumps(key)}: {text(entry, inner)}" for key, entry in value.items()]
+    return _spread("{}", fields, indent)
+
+
+def _spread(brackets: str, lines: list[str], indent: str) -> str:
+    body = ",\n".join(f"{indent} {line}" for line in lines)
+    return f"{brackets[0]}\n{body}\n{indent}{brackets[1]}"
+
+
+def _holds_objects(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(isinstance(entry, dict) or _holds_objects(entry) for entry in inner)
+
+
+def _group(group: Group | ReplicaGroup) -> dict[str, Any]:
+    return {
+        "members": [member.id for member in group.members],
+        "via": group.via,
+        "version_before": group.version_before,
+        "commit": group.commit_s,
+    }
+
+
+def _transfer(transfer: PlannedTransfer) -> dict[str, Any]:
+    updates = transfer.updates
+    return {
+        "what": updates[0] if len(updates) == 1 else list(updates),
+        "src": transfer.src,
+        "dst": transfer.dst,
+        "pieces": [list(piece) for piece in transfer.pieces],
+    }

@@ -1,0 +1,59 @@
+"""One planning decision: order, drop, group, reserve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from mlfabric.events import Update
+from mlfabric.planning.aggregation import paper_groups
+from mlfabric.planning.batch import Aggregation, Batch, Plan
+from mlfabric.planning.grouping import Shape, direct, realize
+from mlfabric.planning.ordering import order
+from mlfabric.planning.pipelining import pipelined_groups
+from mlfabric.planning.profile import Profile
+from mlfabric.planning.refining import refined_groups
+from mlfabric.planning.residual import Network
+
+Grouping = Callable[[Batch, tuple[Update, ...]], Iterable[list[Shape]]]
+
+
+def plan(batch: Batch) -> Plan:
+    """Order the updates of a batch, drop those that would be too late, and group the rest.
+
+    The same batch gives the same plan. Raises nothing.
+    """
+    ordering = order(batch)
+    if not ordering.kept:
+        return Plan((), ordering.dropped, batch.residual)
+    plans = [
+        realize(batch, shapes, ordering.dropped)
+        for grouping in _GROUPINGS[batch.aggregation]
+        for shapes in grouping(batch, ordering.kept)
+    ]
+    return min(plans, key=lambda plan: plan.mean_completion_s)
+
+
+def _all_direct(batch: Batch, updates: tuple[Update, ...]) -> list[list[Shape]]:
+    return [[direct(update, batch.server) for update in updates]]
+
+
+_GROUPINGS: dict[Aggregation, tuple[Grouping, ...]] = {
+    "none": (_all_direct,),
+    "paper": (paper_groups,),
+    "refined": (refined_groups,),
+    "pipelined": (paper_groups, pipelined_groups),
+}
+"""What is tried in each mode; the best is kept, the earlier one of equals."""
+
+
+def warm_up() -> None:
+    """Compile all of planning, or load it, which takes half a minute the first time."""
+    network = Network(("a", "b", "s"))
+    free = network.residual({link: Profile.constant(1.0) for link in network.link_row})
+    updates = tuple(Update(f"u{i}", "ab"[i % 2], 1 + i, i, 0.0) for i in range(4))
+    batch = Batch(updates, free, "s", version=4, delay_bound=5, aggregators=("a", "b"))
+    for aggregation in _GROUPINGS:
+        plan(replace(batch, aggregation=aggregation, ordering="delay_aware"))
+    free.finish("a", "s", 0.0, 1.0)
+    free.forget_before(0.0)
