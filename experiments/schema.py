@@ -124,6 +124,7 @@ class MlfabricAConfig:
     name: Literal["mlfabric_a"]
     step_scale: Positive
     delay_bound: Annotated[int, Ge(0)] | None
+    ordering: Literal["shortest", "delay_aware"]
     aggregation: Literal["none", "paper"]
     aggregators: Annotated[int, Ge(0)] | None
     aggregator_choice: Literal["in_order", "random", "best_fit"]

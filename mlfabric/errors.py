@@ -11,6 +11,10 @@ class SettingError(MlfabricError):
     """A setting is missing, of the wrong type or out of range: key, value, what is allowed."""
 
 
+class GridTooFine(SettingError):
+    """The exact problem would need more time slots than are allowed, or none divides everything."""
+
+
 class EmulationUnavailable(MlfabricError):
     """This machine forbids the namespaces that the emulated cluster is made of."""
 

@@ -36,7 +36,7 @@ from mlfabric.events import (
     Woken,
 )
 from mlfabric.planning.aggregation import AggregatorChoice, choose_aggregators
-from mlfabric.planning.batch import Batch
+from mlfabric.planning.batch import Batch, OrderingRule
 from mlfabric.planning.commits import OpenGroup, next_commit
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
@@ -64,6 +64,7 @@ class SchedulerSettings:
     server: str
     workers: tuple[str, ...]
     delay_bound: int | None
+    ordering: OrderingRule
     aggregation: Literal["none", "paper"]
     aggregators: tuple[str, ...]
     aggregator_choice: AggregatorChoice
@@ -282,6 +283,7 @@ class Scheduler:
             now=now,
             version=self.version + sum(len(group.members) for group in self._groups),
             delay_bound=settings.delay_bound,
+            ordering=settings.ordering,
             aggregation=settings.aggregation,
             aggregators=choose_aggregators(idle, settings.aggregator_choice, self._rng),
             best_fit=settings.aggregator_choice == "best_fit",

@@ -1,10 +1,10 @@
-"""Small random batches on a grid of one-second slots, in families by what makes them hard."""
+"""Random batches: small ones on a grid of slots, in families of difficulty; large ones."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlfabric.events import Update
 from mlfabric.planning.batch import Batch
@@ -111,3 +111,45 @@ def _batch(drawn: Draw, workers: tuple[str, ...], aggregators: tuple[str, ...]) 
         reuse=False,
         busy_until_s=float(drawn.free_s),
     )
+
+
+NIC_BYTES_PER_S = 1.25e9
+"""10 Gbit/s, as in cluster=paper."""
+
+
+def cluster(n: int, aggregators: int, seed: int) -> Batch:
+    """A batch of a large cluster: sizes, ready times, slow links and changing ones are drawn.
+
+    One worker in twenty has a tenth of the rate (as NS1), every fifth link changes once.
+    """
+    rng = random.Random(f"cluster/{n}/{aggregators}/{seed}")
+    workers = tuple(f"w{i + 1}" for i in range(n))
+    network = Network(("s", *workers))
+    share = {host: 0.1 if rng.random() < 0.05 else 1.0 for host in workers} | {"s": 1.0}
+    links = {link: _link(rng, share[link.host] * NIC_BYTES_PER_S) for link in network.link_row}
+    updates = tuple(
+        Update(f"u{i}", worker, rng.randint(20, 102) * 10**6, rng.randrange(n), rng.random() * 0.3)
+        for i, worker in enumerate(workers)
+    )
+    return Batch(
+        updates,
+        network.residual(links),
+        "s",
+        version=n,
+        delay_bound=2 * n,
+        aggregators=workers[:aggregators],
+    )
+
+
+def _link(rng: random.Random, bytes_per_s: float) -> Profile:
+    if rng.random() < 0.8:
+        return Profile.constant(bytes_per_s)
+    return Profile((0.0, rng.random()), (bytes_per_s, bytes_per_s * rng.choice((0.25, 0.5, 1.0))))
+
+
+def pressed(n: int, seed: int) -> Batch:
+    """A batch whose delay bound is tight: versions are drawn so that some have no slack left."""
+    rng = random.Random(f"pressed/{n}/{seed}")
+    batch = cluster(n, 0, seed)
+    updates = tuple(replace(update, version=rng.randrange(n)) for update in batch.updates)
+    return replace(batch, updates=updates, delay_bound=n, aggregation="none")

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from experiments.bench.report import claim, report
 from experiments.mpiexec import bubble_command, mpi_command
 from experiments.overrides import validate
-from experiments.paths import RESULTS
 from experiments.plan import chunk_bytes
 
 RATES_BYTES_PER_S = (3.125e6, 12.5e6)
@@ -27,15 +27,8 @@ GOODPUT = 1448 / 1514
 def main() -> int:
     """Measure, write, print; exit status 1 where a claim does not hold."""
     cases = [_measure(rate) for rate in RATES_BYTES_PER_S]
-    claims = [claim for case in cases for claim in _claims(case)]
-    path = RESULTS / "bench" / "transport.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"cases": cases, "claims": claims}, indent=1) + "\n")
-    for claim in claims:
-        verdict = "holds" if claim["holds"] else "DOES NOT HOLD"
-        print(f"{claim['what']}: {claim['ratio']:.3f} ({claim['allowed']}) {verdict}")
-    print(path)
-    return 0 if all(claim["holds"] for claim in claims) else 1
+    claims = [one for case in cases for one in _claims(case)]
+    return report("transport", {"cases": cases, "claims": claims})
 
 
 def _measure(rate: float) -> dict[str, object]:
@@ -67,18 +60,18 @@ def _claims(case: dict[str, object]) -> list[dict[str, object]]:
     return [
         _share(f"4 MB between two hosts {at}, share of the shaped rate", pair),
         _share(f"{INCAST_SENDERS} senders of 4 MB to one {at}, share of the shaped rate", incast),
-        {
-            "what": f"{len(HOSTS)} idle ranks {at}, cores",
-            "ratio": idle,
-            "allowed": f"below {CLAIMED_IDLE_CORES}",
-            "holds": idle < CLAIMED_IDLE_CORES,
-        },
+        claim(
+            f"{len(HOSTS)} idle ranks {at}, cores",
+            idle,
+            f"below {CLAIMED_IDLE_CORES}",
+            idle < CLAIMED_IDLE_CORES,
+        ),
     ]
 
 
 def _share(what: str, ratio: float) -> dict[str, object]:
     allowed = f"at least {CLAIMED_SHARE}; payload bound {GOODPUT:.3f}"
-    return {"what": what, "ratio": ratio, "allowed": allowed, "holds": ratio >= CLAIMED_SHARE}
+    return claim(what, ratio, allowed, ratio >= CLAIMED_SHARE)
 
 
 def _seconds(case: dict[str, object], key: str) -> list[float]:

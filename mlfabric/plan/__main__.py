@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -53,7 +54,8 @@ def _answer(arguments: argparse.Namespace, stdin: BinaryIO) -> str:
         from mlfabric.plan.solving import solve
         from mlfabric.plan.writing import text
     problem = parse(read_bytes(arguments.file, stdin))
-    answer = solve(problem, exact=arguments.exact)
+    with _stray_output_on_stderr() if arguments.exact else nullcontext():
+        answer = solve(problem, exact=arguments.exact)
     if draw:
         draw(problem, answer)
     return text(answer)
@@ -85,6 +87,21 @@ def _refuse_unwritable(path: Path) -> None:
         raise SettingError(f"--plot: {path}: {error.strerror}") from None
     if not existed:
         path.unlink()
+
+
+@contextmanager
+def _stray_output_on_stderr() -> Iterator[None]:
+    """HiGHS may print: what C code writes to standard output is no part of the answer."""
+    flush = ctypes.CDLL(None).fflush
+    kept = os.dup(1)
+    flush(None)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        flush(None)  # in a pipe, C holds its output back
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextmanager

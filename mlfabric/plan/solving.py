@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
 from typing import Any
 
 from mlfabric.events import Update
@@ -14,7 +13,7 @@ from mlfabric.plan.rules import MIN_LAST_RATE
 from mlfabric.plan.writing import optimum_written, plan_written, replica_written
 from mlfabric.planning.aggregation import choose_aggregators
 from mlfabric.planning.batch import Batch, Plan
-from mlfabric.planning.exact import optimum
+from mlfabric.planning.exact import Optimum, optimum_or_estimate
 from mlfabric.planning.planner import plan
 from mlfabric.planning.profile import Profile
 from mlfabric.planning.replication import Replica, replicate
@@ -32,7 +31,7 @@ def solve(value: Any, *, exact: bool = False) -> dict[str, Any]:
     if problem.replica is not None:
         replicated = replicate(batch, made, Replica(**problem.replica.model_dump()))
         made, replica = replicated.plan, replica_written(replicated)
-    optimum = _optimum(batch, made) if exact else {}
+    optimum = optimum_written(_optimum(batch, made)) if exact else {}
     return {**plan_written(batch, made), "replica": replica, **optimum}
 
 
@@ -91,12 +90,18 @@ def _profile(rates: asked.Rates) -> Profile:
     return Profile(tuple(map(float, times)), tuple(map(float, values)))
 
 
-def _optimum(batch: Batch, made: Plan) -> Mapping[str, Any]:
-    """The optimum for what the plan keeps, in the paper's model and without a replica."""
+def _optimum(batch: Batch, made: Plan) -> Optimum | None:
+    """The optimum for what the plan keeps, without a replica; None where it keeps nothing."""
     kept = {member.id for group in made.groups for member in group.members}
     if not kept:
-        return {"optimal_mean_completion": None}
+        return None
     updates = tuple(update for update in batch.updates if update.id in kept)
     summing = batch.aggregators if batch.aggregation != "none" else ()
-    found = optimum(dataclasses.replace(batch, updates=updates, aggregators=summing))
-    return optimum_written(found)
+    asked_for = dataclasses.replace(batch, updates=updates, aggregators=summing)
+    return optimum_or_estimate(asked_for, _direct_s(asked_for))
+
+
+def _direct_s(batch: Batch) -> float:
+    """How long sending all directly takes."""
+    direct = plan(dataclasses.replace(batch, aggregation="none", delay_bound=None))
+    return max(group.commit_s for group in direct.groups) - batch.now

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from mlfabric.planning.batch import Batch, Group, Plan, PlannedTransfer
@@ -35,11 +34,20 @@ def replica_written(replicated: Replicated) -> dict[str, Any]:
     return {"groups": groups, "max_divergence": replicated.max_divergence}
 
 
-def optimum_written(found: Optimum) -> dict[str, Any]:
-    """The least mean completion time; with a lower bound where it is not known to be the least."""
-    mean = found.mean_completion_s if math.isfinite(found.mean_completion_s) else None
-    bound = {} if found.proven else {"optimal_bound": found.bound_s}
-    return {"optimal_mean_completion": mean, **bound}
+def optimum_written(found: Optimum | None) -> dict[str, Any]:
+    """The best plan on the grid; with a lower bound where it is not known to be the best.
+
+    None where there was nothing to send.
+    """
+    ends = found.completion_s if found else {}
+    bound = {} if found is None or found.proven else {"optimal_bound": found.bound_s}
+    return {
+        "optimal_mean_completion": found.mean_completion_s if found and ends else None,
+        "optimal_first_hop": dict(found.first_hop) if found else {},
+        "optimal_completion": {id: ends[id] for id in sorted(ends, key=ends.__getitem__)},
+        "optimal_slot": found.slot_s if found else None,
+        **bound,
+    }
 
 
 def text(value: Any, indent: str = "") -> str:

@@ -64,6 +64,8 @@ class Batch:
 
     def sum_bytes(self, members: Sequence[Update]) -> int:
         """Size of a sum on the wire: never more than its parts, nor than the dense model."""
+        if len(members) == 1:
+            return members[0].bytes
         largest = max(update.bytes for update in members)
         bound = max(self.model_bytes or largest, largest)
         return min(sum(update.bytes for update in members), bound)

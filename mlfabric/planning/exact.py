@@ -16,13 +16,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from mlfabric.errors import SettingError
+from mlfabric.errors import GridTooFine, SettingError
 from mlfabric.planning.batch import Batch
 from mlfabric.planning.program import Program
 from mlfabric.planning.relaxation import Relaxation
 from mlfabric.planning.slots import Slots, grid_slot_s
 
 Hops = tuple[str, ...]
+
+_FINEST = 40
+"""Slots that sending all directly takes on the first of the coarse grids that are tried."""
+_COARSER = 1.1
+"""Slot of the next one, as a multiple."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ def optimum(
     after `horizon_slots`, by default when it must in a plan no worse than sending all directly.
     `reachable_s` is the mean completion time of a plan known to be possible on the grid: only those
     no worse are looked at. Every choice of first hops has `time_limit_s`; few need it. Raises
-    SettingError where the problem is larger than the limits, or where no plan fits.
+    SettingError where the problem is larger than the limits, or where no plan fits; GridTooFine
+    where larger slots would do.
     """
     _allow("updates", len(batch.updates), max_updates)
     _allow("aggregators", len(batch.aggregators), max_aggregators)
@@ -69,8 +75,28 @@ def optimum(
     total = _reachable(slots, reachable_s)
     if horizon_slots is None:
         horizon_slots = Relaxation(slots, (batch.server,) * len(batch.updates)).horizon(total)
-    _allow(f"slots of {slots.slot_s:g} s", horizon_slots, max_slots)
+    if horizon_slots > max_slots:
+        raise GridTooFine(
+            f"exact: {horizon_slots} slots of {slots.slot_s:g} s, at most {max_slots} are allowed"
+        )
     return _Search(Slots(batch, slots.slot_s, horizon_slots), total, time_limit_s).best()
+
+
+def optimum_or_estimate(batch: Batch, direct_s: float) -> Optimum:
+    """The optimum; on a coarse grid, where it is an upper estimate, if its own is too fine.
+
+    `direct_s` is how long sending all directly takes. Raises SettingError where the batch has too
+    many updates or aggregators.
+    """
+    try:
+        return optimum(batch)
+    except GridTooFine:
+        slot_s = max(direct_s / _FINEST, math.ulp(batch.now))
+    while True:
+        try:
+            return optimum(batch, slot_s=slot_s)
+        except GridTooFine:
+            slot_s *= _COARSER
 
 
 def _allow(what: str, count: int, allowed: int) -> None:
@@ -85,7 +111,7 @@ def _reachable(slots: Slots, reachable_s: float | None) -> int:
     if reachable_s is not None:
         totals.append(math.floor(n * (reachable_s - now) / slots.slot_s + 1e-6))
     if not totals:
-        raise SettingError(
+        raise GridTooFine(
             f"exact: sending all directly takes more than {slots.count} slots of "
             f"{slots.slot_s:g} s; give a larger slot_s"
         )

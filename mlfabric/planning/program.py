@@ -128,5 +128,6 @@ class Program:
         else:
             ends = [np.argmax(solution.values[row] > 0.5) for row in self.committed]
             completions = tuple(map(int, ends))
-        least = math.ceil(len(self.committed) * self.slots.count - solution.bound - 1e-6)
+        most = solution.bound if math.isfinite(solution.bound) else sum(map(len, self.committed))
+        least = math.ceil(len(self.committed) * self.slots.count - most - 1e-6)
         return Solved(completions, least, solution.proven)

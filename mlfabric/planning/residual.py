@@ -82,6 +82,11 @@ class Residual:
         changing = (net.times.copy(), net.rates.copy(), net.length.copy())
         return Residual(self.network, Net(*changing, *net[3:]))
 
+    @property
+    def entries(self) -> int:
+        """How many stretches of constant rate the profiles of all links hold together."""
+        return int(self.net.length.sum())
+
     def profile(self, link: Link) -> Profile:
         """What one link has free."""
         row = self.network.link_row[link]

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from mlfabric.errors import SettingError
+from mlfabric.errors import GridTooFine
 from mlfabric.events import Update
 from mlfabric.planning.batch import Batch
 from mlfabric.planning.profile import Profile
@@ -21,13 +21,16 @@ from mlfabric.topology import Link
 _DENOMINATOR = 1_000_000
 """Times in seconds are taken as fractions of at most this denominator."""
 _ROUNDING = 1e-9
+"""Slots that a time may be off by, and the share that a transfer may lack."""
 
 
 @dataclass(frozen=True)
 class Slots:
     """`count` slots of `slot_s` seconds from `batch.now` on; bytes are whole as in the batch.
 
-    A transfer may share a slot's capacity with others, and has arrived when a slot ends.
+    A transfer may share a slot's capacity with others, and has arrived when a slot ends. Times
+    within a slot count as its end, and of several rates the lowest: whatever the batch is, a plan
+    on the grid can be carried out.
     """
 
     batch: Batch
@@ -36,10 +39,19 @@ class Slots:
 
     @cached_property
     def capacity(self) -> dict[Link, NDArray[np.float64]]:
-        """Bytes that every link can carry in each slot."""
-        edges = self.batch.now + self.slot_s * np.arange(self.count + 1, dtype=np.float64)
+        """Bytes that every link can carry in each slot at the lowest rate that it has there."""
         profiles = self.batch.residual.profiles()
-        return {link: np.diff(_carried(profile, edges)) for link, profile in profiles.items()}
+        return {link: self.slot_s * self._lowest(profile) for link, profile in profiles.items()}
+
+    def _lowest(self, profile: Profile) -> NDArray[np.float64]:
+        """Bytes/s that a link has throughout each slot."""
+        starts = (np.array(profile.times) - self.batch.now) / self.slot_s
+        slot = np.arange(self.count)
+        first = np.searchsorted(starts, slot + _ROUNDING, side="right") - 1
+        after = np.searchsorted(starts, slot + 1 - _ROUNDING)
+        ranges = np.column_stack([first, after]).ravel()
+        lowest: NDArray[np.float64] = np.minimum.reduceat([*profile.rates, np.inf], ranges)[::2]
+        return lowest
 
     def path(self, src: str, dst: str) -> tuple[Link, ...]:
         """Links from `src` to `dst`; none on one host."""
@@ -120,33 +132,29 @@ class Slots:
         return end
 
 
-def _carried(profile: Profile, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bytes that a link carries from its profile's origin until each of `times`."""
-    starts, rates = np.array(profile.times), np.array(profile.rates)
-    before = np.concatenate([[0.0], np.cumsum(rates[:-1] * np.diff(starts))])
-    step = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
-    carried: NDArray[np.float64] = before[step] + rates[step] * (times - starts[step])
-    return carried
-
-
 def grid_slot_s(batch: Batch) -> float:
     """The largest slot on whose grid lie all ready times, changes of rate and lone transfers.
 
-    Raises SettingError where there is none above a millionth of a second.
+    Raises GridTooFine where there is none above a millionth of a second.
     """
-    times = [
-        Fraction(time).limit_denominator(_DENOMINATOR)
-        for time in (*_moments(batch), *_durations(batch))
-        if 0 < time < math.inf
-    ]
-    common = math.lcm(*(time.denominator for time in times))
-    whole = math.gcd(*(time.numerator * (common // time.denominator) for time in times))
-    slot = Fraction(whole or 1, common)
-    if slot * _DENOMINATOR < 1:
-        raise SettingError(
+    times_s = [time for time in (*_moments(batch), *_durations(batch)) if 0 < time < math.inf]
+    slot = _common_divisor([Fraction(time).limit_denominator(_DENOMINATOR) for time in times_s])
+    if slot * _DENOMINATOR < 1 or not all(_divides(float(slot), time) for time in times_s):
+        raise GridTooFine(
             "slot_s: no slot divides all ready times, changes of rate and lone transfers; give one"
         )
     return float(slot)
+
+
+def _common_divisor(times: Sequence[Fraction]) -> Fraction:
+    common = math.lcm(*(time.denominator for time in times))
+    whole = math.gcd(*(time.numerator * (common // time.denominator) for time in times))
+    return Fraction(whole or 1, common)
+
+
+def _divides(slot_s: float, time_s: float) -> bool:
+    slots = time_s / slot_s
+    return math.isclose(slots, round(slots), rel_tol=_ROUNDING, abs_tol=_ROUNDING)
 
 
 def _moments(batch: Batch) -> Iterator[float]:

@@ -11,8 +11,8 @@ SENDS_AT_ONCE = False
 
 
 def build(context: PolicyContext) -> Coordinator:
-    """Options: delay_bound in versions (None: none), aggregation, aggregators (how many worker
-    hosts may sum; None: all), aggregator_choice, bandwidth."""
+    """Options: delay_bound in versions (None: none), ordering, aggregation, aggregators (how many
+    worker hosts may sum; None: all), aggregator_choice, bandwidth."""
     from mlfabric.scheduler import Scheduler, SchedulerSettings  # compiled: on its own rank alone
 
     options = context.options
@@ -21,6 +21,7 @@ def build(context: PolicyContext) -> Coordinator:
         server=context.server,
         workers=context.workers,
         delay_bound=options["delay_bound"],
+        ordering=options["ordering"],
         aggregation=options["aggregation"],
         aggregators=context.workers[: len(context.workers) if count is None else count],
         aggregator_choice=options["aggregator_choice"],

@@ -9,7 +9,7 @@ from mlfabric.policies import module
 from mlfabric.policies.base import PolicyContext
 from tests.support.fluid import Fluid
 
-OPTIONS = {"aggregators": None, "bandwidth": "measured"}
+OPTIONS = {"aggregators": None, "bandwidth": "measured", "ordering": "shortest"}
 
 
 def fluid(policy, n, rates, compute, n_bytes=300_000, spread=0.0, **options):
@@ -47,9 +47,10 @@ def fluid(policy, n, rates, compute, n_bytes=300_000, spread=0.0, **options):
     spread=st.sampled_from([0.0, 0.95]),
     aggregation=st.sampled_from(["none", "paper"]),
     choice=st.sampled_from(["in_order", "random", "best_fit"]),
+    ordering=st.sampled_from(["shortest", "delay_aware"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_invariants(n, rates, compute, bound, spread, aggregation, choice):
+def test_invariants(n, rates, compute, bound, spread, aggregation, choice, ordering):
     network = fluid(
         "mlfabric_a",
         n,
@@ -58,6 +59,7 @@ def test_invariants(n, rates, compute, bound, spread, aggregation, choice):
         delay_bound=bound,
         aggregation=aggregation,
         aggregator_choice=choice,
+        ordering=ordering,
         spread=spread,
     )
     network.run(8.0)

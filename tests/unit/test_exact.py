@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mlfabric.errors import SettingError
+from mlfabric.errors import GridTooFine, SettingError
 from mlfabric.events import Update
+from mlfabric.plan import answer
 from mlfabric.planning.batch import Batch
-from mlfabric.planning.exact import optimum
+from mlfabric.planning.exact import optimum, optimum_or_estimate
 from mlfabric.planning.profile import Profile
 from mlfabric.planning.residual import Network
 from mlfabric.planning.slots import grid_slot_s
 from mlfabric.topology import Link, Topology
 from tests.support.appendix import least_total
+from tests.support.batches import profiles
 
 SERVER_INGRESS = Link("s", "ingress")
 
@@ -183,6 +188,107 @@ def test_what_is_too_large_or_impossible_is_refused_in_one_line(batch, settings,
     with pytest.raises(SettingError, match=message) as refused:
         optimum(batch, **settings)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("batch", "settings"),
+    [
+        (batch_of([41]), {"slot_s": 1.0}),  # directly in 41
+        (batch_of([4] * 5), {"slot_s": 1.0}),  # directly in 20; another no worse might take more
+        (batch_of([1], ready=[math.pi]), {}),
+        (batch_of([1], ready=[1 / 3 + 1e-8]), {}),  # not a third
+    ],
+)
+def test_a_grid_that_is_too_fine_is_told_apart(batch, settings):
+    with pytest.raises(GridTooFine):
+        optimum(batch, max_slots=20, **settings)
+
+
+def test_a_coarse_grid_where_the_own_one_is_too_fine():
+    # Sent directly, it is there at pi + 1. Of 40 slots until then, 31 pass before it is sent and
+    # 10 while it is: one too many. Of slots 1.1 times as long it is 28 (27.6) and 9 (8.8).
+    best = optimum_or_estimate(batch_of([1], ready=[math.pi]), math.pi + 1)
+    assert best.slot_s == pytest.approx((math.pi + 1) / 40 * 1.1)
+    assert best.mean_completion_s == pytest.approx(37 * best.slot_s)
+
+
+def test_the_own_grid_where_there_is_one():
+    assert optimum_or_estimate(batch_of([3, 2]), 5.0) == optimum(batch_of([3, 2]))
+
+
+def test_a_coarse_grid_does_not_help_against_other_limits():
+    with pytest.raises(SettingError, match="6 updates, at most 5"):
+        optimum_or_estimate(batch_of([1] * 6), 6.0)
+
+
+def test_within_a_slot_the_lowest_rate_counts():
+    # Never both until 1 s, then 2 bytes/s: 3 bytes are there at 2.5 s, that is after 3 slots.
+    # At their mean rates of the first slot, 1 byte of them would cross in it: after 2.
+    first_half = Profile((0.0, 0.5, 1.0), (2.0, 0.0, 2.0))
+    second_half = Profile((0.0, 0.5), (0.0, 2.0))
+    links = {Link("w1", "egress"): first_half, SERVER_INGRESS: second_half}
+    assert optimum(batch_of([3], links=links), slot_s=1.0).mean_completion_s == 3.0
+
+
+@given(st.integers(1, 20), st.floats(0.0, 8.0), profiles(), profiles())
+def test_one_update_is_never_there_earlier_than_it_can(size, ready, egress, ingress):
+    links = {Link("w1", "egress"): egress, SERVER_INGRESS: ingress}
+    batch = batch_of([size], ready=[ready], links=links)
+    end_s = batch.residual.finish("w1", "s", ready, size)
+    best = optimum_or_estimate(batch, end_s)
+    assert best.mean_completion_s >= end_s * (1 - 1e-8)
+
+
+def test_no_plan_on_the_grid_is_better():
+    rng, means = random.Random(5), []
+    while len(means) < 30:
+        asked = _random_problem(rng)
+        found = answer(asked, exact=True)
+        if _on_grid(found):
+            means.append((found["optimal_mean_completion"], found["mean_completion"]))
+            ends = found["optimal_completion"].values()
+            assert sum(ends) / len(ends) == pytest.approx(means[-1][0])
+            assert set(found["optimal_first_hop"].values()) <= {"s", *asked["aggregators"]}
+    assert all(best <= heuristic + 1e-9 for best, heuristic in means)
+    assert any(best < heuristic - 0.1 for best, heuristic in means)
+
+
+def _random_problem(rng: random.Random) -> dict[str, Any]:
+    """Up to four updates; links of 1 or 0.5 bytes/s, that of the server may be taken at first."""
+    workers = [f"w{i}" for i in range(rng.randint(2, 4))]
+    rates = {host: [[0.0, rng.choice([0.5, 1.0, 1.0])]] for host in [*workers, "a", "s"]}
+    free = [[0.0, 0.0], [rng.randint(1, 4), 1.0]] if rng.random() < 0.3 else rates["s"]
+    return {
+        "server": "s",
+        "links": {
+            host: {"egress": rate, "ingress": free if host == "s" else [[0.0, 1.0]]}
+            for host, rate in rates.items()
+        },
+        "updates": [
+            {
+                "id": f"u{worker}",
+                "worker": worker,
+                "bytes": rng.randint(1, 3),
+                "version": 0,
+                "ready": rng.randint(0, 3),
+            }
+            for worker in workers
+        ],
+        "aggregators": rng.sample([*workers, "a"], rng.randint(0, 2)),
+        "aggregation": rng.choice(["paper", "refined"]),
+        "reuse_aggregators": False,
+    }
+
+
+def _on_grid(found: dict[str, Any]) -> bool:
+    """Whether all transfers start, pause and end at the borders of slots."""
+    moments = [
+        moment / found["optimal_slot"]
+        for transfer in found["transfers"]
+        for piece in transfer["pieces"]
+        for moment in piece[:2]
+    ]
+    return all(math.isclose(moment, round(moment), abs_tol=1e-9) for moment in moments)
 
 
 def test_limits_can_be_raised():

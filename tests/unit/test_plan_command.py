@@ -97,7 +97,8 @@ def test_nothing_is_kept() -> None:
     assert given["dropped"] == [{"id": "u1", "delay": 30}]
     assert given["order"] == given["groups"] == given["transfers"] == []
     assert given["mean_completion"] is None
-    assert given["optimal_mean_completion"] is None
+    assert given["optimal_mean_completion"] is given["optimal_slot"] is None
+    assert given["optimal_first_hop"] == given["optimal_completion"] == {}
 
 
 def test_a_sum_is_written_with_its_members() -> None:
@@ -271,15 +272,26 @@ def test_a_replica_gets_the_same_updates_from_the_workers() -> None:
 def test_exact_adds_the_optimum() -> None:
     """Straight they end at 2 and 4 s; summing takes 4 s to collect and 2 s to cross."""
     asked = {"server": "s", "links": links(s=1, w1=1, w2=1, w3=1), "updates": updates(u1=2, u2=2)}
-    given = answer({**asked, "aggregators": ["w3"]}, exact=True)
-    assert given["optimal_mean_completion"] == 3.0
-    assert "optimal_bound" not in given
+    asked = {**asked, "aggregators": ["w3"]}
+    given = answer(asked, exact=True)
+    plan = answer(asked)
+    assert {key: value for key, value in given.items() if key not in plan} == {
+        "optimal_mean_completion": 3.0,
+        "optimal_first_hop": {"u1": "s", "u2": "s"},
+        "optimal_completion": dict(zip(given["optimal_completion"], [2.0, 4.0], strict=True)),
+        "optimal_slot": 2.0,
+    }
+    assert given["optimal_completion"].keys() == {"u1", "u2"}
+    assert given.items() >= plan.items()
 
 
 def test_the_optimum_sums_only_where_that_is_asked_for() -> None:
     """Both arrive at 9 s in one sum, or at 9 and 12 s."""
     asked = {**busy_server(updates(u1=3, u2=3)), "aggregators": ["idle1"]}
-    assert answer(asked, exact=True)["optimal_mean_completion"] == 9.0
+    summed = answer(asked, exact=True)
+    assert summed["optimal_mean_completion"] == 9.0
+    assert summed["optimal_first_hop"] == {"u1": "idle1", "u2": "idle1"}
+    assert summed["optimal_completion"] == {"u1": 9.0, "u2": 9.0}
     straight = answer({**asked, "aggregation": "none"}, exact=True)
     assert straight["optimal_mean_completion"] == straight["mean_completion"] == 10.5
 
@@ -325,6 +337,31 @@ def test_as_a_process() -> None:
     done = run("-", data=bad)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b'server: "x": must be a host in links\n'
+
+
+PRINTING_SOLVER = """
+import ctypes, sys, scipy.optimize
+from mlfabric.plan.__main__ import main
+
+def printing(*given, solve=scipy.optimize.milp, **options):
+    result = solve(*given, **options)
+    ctypes.CDLL(None).puts(b"stray")
+    return result
+
+scipy.optimize.milp = printing
+sys.exit(main(["--exact"]))
+"""
+
+
+def test_what_the_solver_prints_is_no_part_of_the_answer() -> None:
+    command, asked = [sys.executable, "-c", PRINTING_SOLVER], json.dumps(fig4()).encode()
+    held_back = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        command, input=asked, capture_output=True, cwd=ROOT, env=held_back, check=False
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == answer(fig4(), exact=True)
+    assert set(done.stderr.splitlines()) == {b"stray"}
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:

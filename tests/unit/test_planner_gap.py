@@ -60,6 +60,7 @@ def test_a_plan_off_the_grid_is_noticed(shift_s, on_grid):
 
 def test_a_small_study_is_written_and_drawn(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gap, "RESULTS", tmp_path)
+    monkeypatch.setattr("experiments.bench.report.RESULTS", tmp_path)
     gap.main(["--instances", "14"])
     results = json.loads((tmp_path / "bench" / "planner_gap.json").read_text())
     assert results["solved"] == len(results["instances"]) == 14
@@ -67,5 +68,6 @@ def test_a_small_study_is_written_and_drawn(tmp_path, monkeypatch, capsys):
         spread["min"] > -1e-9 for name, spread in results["gap"].items() if name in gap.IN_MODEL
     )
     assert "14 solved" in capsys.readouterr().out
+    assert (tmp_path / "bench" / "planner_gap.png").stat().st_size > 10_000
     (axis,) = planner_gap.draw(results).axes
     assert len(axis.lines) == len(gap.HEURISTICS) + 1

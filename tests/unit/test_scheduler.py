@@ -16,6 +16,7 @@ def scheduler(bound, aggregation="none"):
             server="server",
             workers=workers,
             delay_bound=bound,
+            ordering="shortest",
             aggregation=aggregation,
             aggregators=workers,
             aggregator_choice="in_order",

@@ -123,6 +123,8 @@ def _plan_from(
         done, a, count, last = _gather(net, s, undo, jobs, sites, free, used, job, arrival)
         if not done:
             return False, np.inf
+        if a < 0 and job == k:
+            return True, np.inf  # k + 1 comes to the same
         if a < 0:
             m, pieces, end = leg(net, s, jobs, job, sites.server, sites.now)
             count, host = 1, -1

@@ -16,6 +16,7 @@ from mlfabric.planning.kernels.paths import (
     Scratch,
     new_scratch,
     route,
+    soonest,
     stream,
     tolerance,
 )
@@ -43,7 +44,8 @@ class _Open(NamedTuple):
     """The group that may still take members.
 
     `at`: the job that opened it, its first node, and the undo mark before it. `size`: when it is
-    complete as planned so far, its largest member, seconds that a hop adds. `inside`: its nodes.
+    complete as planned so far, bytes of its sum, seconds that a hop adds, bytes of its members
+    together and of the largest. `inside`: its nodes.
     """
 
     at: Ints
@@ -68,6 +70,13 @@ def _add_node(trees: Trees, group: _Open, host: int, parent: int, depth: int) ->
     trees.size[0] = place + 1
     group.inside[host] = True
     return int(place)
+
+
+@inner
+def _sum_with(jobs: Jobs, sites: Sites, group: _Open, job: int) -> float:
+    """Bytes of the group's sum with one job more."""
+    largest = max(group.size[4], jobs.n_bytes[job])
+    return float(min(group.size[3] + jobs.n_bytes[job], max(largest, sites.model_bytes)))
 
 
 @inner
@@ -125,7 +134,8 @@ def _entry(
     extra = _nearest(net, s, jobs, sites, group, job)
     if extra < 0:
         return end, under, none
-    over, later = _best_node(net, s, trees, group, extra, ready, max(group.size[1], n_bytes))
+    total = _sum_with(jobs, sites, group, job)
+    over, later = _best_node(net, s, trees, group, extra, ready, total)
     later = max(later, leg(net, s, jobs, job, extra, sites.now)[2] + group.size[2])
     return (later, over, extra) if later < end else (end, under, none)
 
@@ -145,19 +155,22 @@ def _enter(
     extra: int,
 ) -> bool:
     """Reserve what joining takes; whether there was room."""
-    host, first, done = jobs.host[job], group.at[0], True
-    ready, largest = max(jobs.ready[job], sites.now), max(group.size[1], jobs.n_bytes[job])
-    if extra >= 0 and under < 0:
+    host, first = jobs.host[job], group.at[0]
+    ready, total = max(jobs.ready[job], sites.now), _sum_with(jobs, sites, group, job)
+    if under < 0:
         rewind(net, undo, group.at[2])
         under = _add_node(trees, group, extra, sites.server, int(np.int64(1)))
         trees.to[first] = extra
-        done = _book_between(net, s, undo, extra, sites.server, ready, largest)
+        done = _book_between(net, s, undo, extra, sites.server, ready, total)
         m, k, _ = leg(net, s, jobs, first, extra, sites.now)
         done &= book(net, s, m, k, undo)
-    elif extra >= 0:
-        parent = trees.node[under]
-        under = _add_node(trees, group, extra, parent, trees.depth[under] + 1)
-        done = _book_between(net, s, undo, extra, parent, ready, largest)
+    else:
+        root, grown = trees.node[group.at[1]], total - group.size[1]
+        done = _book_between(net, s, undo, root, sites.server, group.size[0], grown)
+        if extra >= 0:
+            parent = trees.node[under]
+            under = _add_node(trees, group, extra, parent, trees.depth[under] + 1)
+            done &= _book_between(net, s, undo, extra, parent, ready, total)
     target = trees.node[under]
     m, k, _ = leg(net, s, jobs, job, target, sites.now)
     done &= book(net, s, m, k, undo)
@@ -165,7 +178,9 @@ def _enter(
         _add_node(trees, group, host, target, trees.depth[under] + 1)
         target = host
     trees.to[job], trees.opens[job] = target, False
-    group.size[1] = largest
+    group.size[1] = total
+    group.size[3] += jobs.n_bytes[job]
+    group.size[4] = max(group.size[4], jobs.n_bytes[job])
     return done
 
 
@@ -186,7 +201,8 @@ def _open(
     host = jobs.host[job]
     m, k, end = leg(net, s, jobs, job, sites.server, sites.now)
     group.at[0], group.at[1], group.at[2] = job, trees.size[0], undo.top[0]
-    group.size[0], group.size[1] = end, jobs.n_bytes[job]
+    group.size[0] = end
+    group.size[1] = group.size[3] = group.size[4] = jobs.n_bytes[job]
     took = end - max(jobs.ready[job], sites.now)
     group.size[2] = took * min(chunk_bytes / jobs.n_bytes[job], 1.0)
     group.inside[:] = False
@@ -222,19 +238,20 @@ def trees(
         np.zeros(1, np.int64),
     )
     s, undo = new_scratch(net), new_undo(64 + 12 * n, (64 + 12 * n) * net.times.shape[1])
-    group = _Open(np.zeros(3, np.int64), np.zeros(3), np.zeros(hosts, np.bool_))
+    group = _Open(np.zeros(3, np.int64), np.zeros(5), np.zeros(hosts, np.bool_))
     for job in range(n):
         done = joined = False
         if job:
             there, under, extra = _entry(net, s, jobs, sites, may_sum, found, group, job)
             end = group.size[0]
-            after = max(end, there)
+            grown = _sum_with(jobs, sites, group, job) - group.size[1]
+            after = max(there, soonest(net, s, sites.server, end, grown))
             gain = leg(net, s, jobs, job, sites.server, sites.now)[2] - after
             cost = (job - group.at[0]) * (after - end)
             joined = after <= end or (gain > 0 and cost <= patience * gain)
         if joined:
-            group.size[0] = after
             done = _enter(net, s, undo, jobs, sites, may_sum, found, group, job, under, extra)
+            group.size[0] = after
         else:
             done = _open(net, s, undo, jobs, sites, may_sum, chunk_bytes, found, group, job)
         if not done:

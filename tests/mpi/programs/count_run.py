@@ -53,6 +53,7 @@ def main(run_dir: Path, policy: str, fail: str) -> None:
         "aggregation": "paper",
         "aggregators": None,
         "aggregator_choice": "random",
+        "ordering": "shortest",
         "bandwidth": "measured",
     }
     context = PolicyContext(
