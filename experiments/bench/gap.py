@@ -23,7 +23,7 @@ from experiments.bench.instances import FAMILIES, MOST_UPDATES, SLOT_S, draw
 from experiments.bench.report import claim, report
 from experiments.paths import RESULTS
 from mlfabric.planning.batch import Batch, Plan
-from mlfabric.planning.exact import optimum
+from mlfabric.planning.exact.search import optimum
 from mlfabric.planning.planner import plan
 
 PROCESSES = 2

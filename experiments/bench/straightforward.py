@@ -28,9 +28,13 @@ def plan(batch: Batch) -> tuple[Shapes, list[str], float]:
     best = _with_direct(batch, kept, links, len(kept))
     for k in range(len(kept)):
         plan = _with_direct(batch, kept, links, k)
-        if plan[1] < best[1] - 1e-12 * best[1] - 1e-9 * abs(best[1] - len(kept) * batch.now):
+        if plan[1] < best[1] - _tolerance(best[1], batch.now, len(kept)):
             best = plan
-    return best[0], dropped, best[1] / len(kept)
+    return best[0], dropped, batch.now + best[1] / len(kept)
+
+
+def _tolerance(span: float, now: float, count: int) -> float:
+    return 1e-9 * span + count * 1e-15 * (abs(now) + span)
 
 
 def _order(batch: Batch, links: Links) -> tuple[list[Update], list[str]]:
@@ -44,7 +48,7 @@ def _order(batch: Batch, links: Links) -> tuple[list[Update], list[str]]:
             for u in remaining
         ]
         earliest = min(ends)
-        close = 1e-12 * abs(earliest) + 1e-9 * abs(earliest - batch.now)
+        close = _tolerance(earliest - batch.now, batch.now, 1)
         update = remaining.pop(next(i for i, end in enumerate(ends) if end <= earliest + close))
         delay = batch.version + len(kept) - update.version
         if batch.delay_bound is not None and delay > batch.delay_bound:
@@ -56,7 +60,7 @@ def _order(batch: Batch, links: Links) -> tuple[list[Update], list[str]]:
 
 
 def _with_direct(batch: Batch, updates: list[Update], links: Links, k: int) -> tuple[Shapes, float]:
-    """The first k sent straight, the rest as the paper's rule has it; and the sum of arrivals."""
+    """The first k sent straight, the rest by the paper's rule; Σ seconds until they arrive."""
     links = dict(links)
     shapes: Shapes = []
     total, arrival = 0.0, max(batch.busy_until_s, batch.now)
@@ -76,7 +80,8 @@ def _with_direct(batch: Batch, updates: list[Update], links: Links, k: int) -> t
             free[via] = end
             unused = [host for host in unused if host != via]
         shapes.append((tuple(u.id for u in members), via))
-        total, arrival, rest = total + len(members) * end, max(arrival, end), rest[len(members) :]
+        total += len(members) * (end - batch.now)
+        arrival, rest = max(arrival, end), rest[len(members) :]
     return shapes, total
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from mlfabric.errors import SettingError
 
+NOT_WRITTEN = 1
 REFUSED = 2
-INTERRUPTED = 130
 
 Draw = Callable[[Any, dict[str, Any]], None]
 
@@ -26,16 +28,36 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None, stdin: BinaryIO | None = None) -> int:
     """Write the answer to standard output; a bad input is one line on standard error."""
+    if sys.stdout is None:
+        _tell("standard output: closed")
+        return NOT_WRITTEN
     try:
-        print(_answer(_arguments(argv), stdin or sys.stdin.buffer), flush=True)
+        return _written(_answer(_arguments(argv), stdin or _standard_input()))
     except SettingError as error:
-        print(" ".join(str(error).splitlines()), file=sys.stderr)
+        _tell(str(error))
         return REFUSED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough
+
+
+def _standard_input() -> BinaryIO | None:
+    return sys.stdin.buffer if sys.stdin else None
+
+
+def _tell(complaint: str) -> None:
+    """One line on standard error, without what would confuse a terminal."""
+    if sys.stderr is not None:
+        line = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in complaint)
+        print("".join(line), file=sys.stderr)
+
+
+def _written(answer: str) -> int:
+    try:
+        print(answer, flush=True)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # else the reader has seen enough
+            _tell(f"standard output: {error.strerror}")
+        # What is still to be written would fail again when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return NOT_WRITTEN
     return 0
 
 
@@ -47,8 +69,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _answer(arguments: argparse.Namespace, stdin: BinaryIO) -> str:
-    draw = _plotter(arguments.plot) if arguments.plot else None
+def _answer(arguments: argparse.Namespace, stdin: BinaryIO | None) -> str:
+    draw = _plotter(arguments.plot, arguments.file) if arguments.plot else None
     with _needs("the planner", "plan"):
         from mlfabric.plan.reading import parse, read_bytes
         from mlfabric.plan.solving import solve
@@ -61,32 +83,40 @@ def _answer(arguments: argparse.Namespace, stdin: BinaryIO) -> str:
     return text(answer)
 
 
-def _plotter(path: Path) -> Draw:
-    """What draws a plan to `path`; SettingError where it could not."""
+def _plotter(path: Path, source: str) -> Draw:
+    """What draws a plan to `path`; SettingError where it could not, or that is the input."""
+    os.environ["MPLBACKEND"] = "agg"  # matplotlib refuses to be imported with one it has not
     with _needs("--plot", "plot"):
         from mlfabric.plan.gantt import FORMATS, save
     if path.suffix.lower() not in FORMATS:
         raise SettingError(f"--plot: {path}: must end in {', '.join(FORMATS)}")
-    _refuse_unwritable(path)
+    with suppress(OSError):
+        if source != "-" and path.samefile(source):
+            raise SettingError(f"--plot: {path}: must be another file than FILE")
+    target = Path(os.path.realpath(path))  # a link stays one
+    with _complaining_of(path):
+        _try_to_write(target)
 
     def draw(problem: Any, answer: dict[str, Any]) -> None:
-        try:
-            save(problem, answer, path)
-        except OSError as error:
-            raise SettingError(f"--plot: {path}: {error.strerror}") from None
+        with _complaining_of(path):
+            save(problem, answer, target)
 
     return draw
 
 
-def _refuse_unwritable(path: Path) -> None:
-    """Try to write, as no look at permissions tells for sure, and leave no trace of it."""
-    existed = path.exists()
+def _try_to_write(path: Path) -> None:
+    """Raise OSError where `save` would: no look at permissions tells for sure."""
+    with suppress(FileNotFoundError):
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextmanager
+def _complaining_of(path: Path) -> Iterator[None]:
     try:
-        path.open("ab").close()
+        yield
     except OSError as error:
         raise SettingError(f"--plot: {path}: {error.strerror}") from None
-    if not existed:
-        path.unlink()
 
 
 @contextmanager
@@ -117,4 +147,8 @@ def _needs(what: str, extra: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    # Compiled code turns a KeyboardInterrupt into other errors, so an interrupt ends the process
+    # itself; it stays ignored where the parent has had it ignored.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(main())

@@ -15,6 +15,12 @@ from pydantic_core import ErrorDetails
 
 _NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 _CONTAINERS = {dict: "an object", list: "a list", tuple: "a pair [time, bytes/s]"}
+_REASONS = {"string_unicode": "a text without lone surrogates"}
+"""What pydantic refuses although its type would allow it."""
+
+_OF_KEYS = ("invalid_key", "extra_forbidden")
+"""Errors whose location ends with a key that no annotation knows."""
+
 _LONGEST = 40
 """Characters of a value that are shown."""
 
@@ -42,18 +48,20 @@ def refusal(location: Iterable[str | int], value: Any, allowed: str) -> str:
 def complaint(model: type[BaseModel], error: ValidationError) -> str:
     """One line on the first thing that does not fit `model`."""
     first = _most_telling(error.errors(include_url=False))
-    *parent, name = first["loc"]
-    if first["type"] == "invalid_key":
-        return _bad_key(parent, name)
-    if first["type"].startswith("string_") and name == "[key]":  # pydantic's mark of a key
-        return _bad_key(parent[:-1], first["input"])
-    if first["type"] == "extra_forbidden":
-        return _unknown_key(parent, str(name), _bare(_hint(model, parent)))
-    hint = _hint(model, first["loc"])
-    if first["type"] == "missing":
-        return f"{field(first['loc'])}: missing; must be {_allowed(hint)}"
+    kind, location, value = first["type"], first["loc"], first["input"]
+    if kind.startswith("string_") and location[-1:] == ("[key]",):  # pydantic's mark of a key
+        return _bad_key(location[:-2], value, kind)
+    hint = _hint(model, location[:-1] if kind in _OF_KEYS else location)
+    if kind == "string_unicode" and _is_model(_bare(hint)):  # told of the object that has the key
+        return _bad_key(location, value, kind)
+    if kind == "invalid_key":
+        return _bad_key(location[:-1], location[-1], kind)
+    if kind == "extra_forbidden":
+        return _unknown_key(location, _bare(hint))
+    if kind == "missing":
+        return f"{field(location)}: missing; must be {_allowed(hint)}"
     reason = first.get("ctx", {}).get("error")  # of a validator of ours
-    return refusal(first["loc"], first["input"], str(reason or _allowed(hint)))
+    return refusal(location, value, str(reason or _REASONS.get(kind) or _allowed(hint)))
 
 
 def _most_telling(errors: Sequence[ErrorDetails]) -> ErrorDetails:
@@ -64,33 +72,39 @@ def _most_telling(errors: Sequence[ErrorDetails]) -> ErrorDetails:
     return beside[0] if first["type"] == "missing" and beside else first
 
 
-def _unknown_key(parent: Sequence[str | int], name: str, model: type[BaseModel]) -> str:
+def _unknown_key(location: Sequence[str | int], model: type[BaseModel]) -> str:
     known = list(model.model_fields)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-    return f"{field([*parent, name])}: unknown key; {hint}"
+    return f"{field(location)}: unknown key; {hint}"
 
 
-def _bad_key(parent: Sequence[str | int], key: Any) -> str:
-    return f"{field(parent)}: the key {shown(key)} must be {_allowed(str)}, not empty"
+def _bad_key(parent: Sequence[str | int], key: Any, kind: str) -> str:
+    allowed = _REASONS.get(kind, f"{_allowed(str)}, not empty")
+    return f"{field(parent)}: the key {shown(key)} must be {allowed}"
 
 
 def _step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
-    return f".{part}" if re.fullmatch(r"[\w-]+", part) else f"[{json.dumps(part)}]"
+    plain = re.fullmatch(r"[\w-]+", part) and len(part) <= _LONGEST
+    return f".{part}" if plain else f"[{shown(part)}]"
 
 
 def _hint(hint: Any, location: Iterable[str | int]) -> Any:
     """The annotation of a place inside `hint`."""
     for part in location:
         hint = _bare(hint)
-        if isinstance(hint, type) and issubclass(hint, BaseModel):
+        if _is_model(hint):
             hint = get_type_hints(hint, include_extras=True)[str(part)]
         else:
             inner = get_args(hint)  # of a dict its key and value, of a list its element
             hint = inner[int(part)] if get_origin(hint) is tuple else inner[-1]
     return hint
+
+
+def _is_model(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, BaseModel)
 
 
 def _bare(hint: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -41,8 +43,9 @@ _MOST_LINES = 3  # of a label
 def save(problem: Json, answer: Json, path: Path) -> None:
     """Write the chart of a planner's input and output; the same ones give the same bytes.
 
-    The ending of `path` is one of FORMATS.
+    The ending of `path` is one of FORMATS. The file is complete whenever it is there.
     """
+    ending, image = path.suffix.lower(), BytesIO()
     with mpl.rc_context({"svg.hashsalt": "mlfabric", "svg.fonttype": "none"}):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
@@ -53,7 +56,18 @@ def save(problem: Json, answer: Json, path: Path) -> None:
         axes.set_title(_headline(answer), loc="left", fontsize=8)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name in a rare script
-            figure.savefig(path, dpi=_DPI, metadata=dict(FORMATS[path.suffix.lower()]))
+            how: dict[str, Any] = {"format": ending[1:], "metadata": dict(FORMATS[ending])}
+            figure.savefig(image, dpi=_DPI, **how)
+    _replace(path, image.getvalue())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".mlfabric-{os.getpid()}{path.suffix}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def draw(
@@ -74,9 +88,10 @@ def draw(
     chosen = [lane for lane in lanes(problem, answer) if links is None or lane.link in links]
     last_s = max(end_s(problem, answer), until_s)
     rows = _Rows(axes, colors, problem.get("now", 0.0), last_s)
-    rows.commits("model version", commits(answer, problem.get("version", 0)))
+    version = int(problem.get("version", 0))  # may be written as 1e3
+    rows.commits("model version", commits(answer, version))
     if answer.get("replica"):
-        rows.commits("replica version", replica_commits(answer, problem.get("version", 0)))
+        rows.commits("replica version", replica_commits(answer, version))
     for lane in _busiest(chosen):
         rows.link(lane)
     if len(chosen) > MOST_LANES:

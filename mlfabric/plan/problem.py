@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, MinLen
-from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Strict,
+    ValidationError,
+)
 
 from mlfabric.errors import SettingError
 from mlfabric.plan.complaints import complaint, refusal
@@ -13,8 +20,9 @@ from mlfabric.plan.rules import RULES
 from mlfabric.planning.aggregation import AggregatorChoice
 from mlfabric.planning.batch import Aggregation, OrderingRule
 
-_MAX_S = 1e12
-_MAX_BYTES = 10**15
+_MAX_S = 1e10
+_MAX = 10**15
+"""Of sizes, rates, norms and versions."""
 
 
 def _within(limit: float) -> AfterValidator:
@@ -28,13 +36,19 @@ def _within(limit: float) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _as_integer(value: Any) -> Any:
+    """JSON has numbers only: 1e6 is an integer too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_WHOLE = BeforeValidator(_as_integer)
+
 Name = Annotated[str, MinLen(1)]
 Seconds = Annotated[float, _within(_MAX_S)]
-Bytes = Annotated[int, Gt(0), _within(_MAX_BYTES)]
-Rate = Annotated[float, Ge(0), _within(_MAX_BYTES)]
-Norm = Annotated[float, Ge(0)]
-Version = Annotated[int, Ge(0), _within(_MAX_BYTES)]
-Change = Annotated[tuple[Seconds, Rate], Strict(False)]  # JSON has no tuples, only lists
+Bytes = Annotated[int, Gt(0), _within(_MAX), _WHOLE]
+Magnitude = Annotated[float, Ge(0), _within(_MAX)]
+Version = Annotated[int, Ge(0), _within(_MAX), _WHOLE]
+Change = Annotated[tuple[Seconds, Magnitude], Strict(False)]  # JSON has no tuples, only lists
 Rates = Annotated[list[Change], MinLen(1)]
 
 
@@ -57,7 +71,7 @@ class AskedUpdate(_Strict):
     bytes: Bytes
     version: Version
     ready: Seconds
-    norm: Norm | None = None
+    norm: Magnitude | None = None
 
 
 class Rack(_Strict):
@@ -72,15 +86,15 @@ class AskedReplica(_Strict):
     """A host that follows the server within a bound on the distance of their models."""
 
     host: Name
-    divergence_bound: Norm
-    pending_norm: Norm = 0.0
+    divergence_bound: Magnitude
+    pending_norm: Magnitude = 0.0
 
 
 class Problem(_Strict):
     """One batch to be planned."""
 
     server: Name
-    links: dict[Name, HostLinks]
+    links: Annotated[dict[Name, HostLinks], MinLen(1)]
     updates: Annotated[list[AskedUpdate], MinLen(1)]
     now: Seconds = 0.0
     version: Version = 0
@@ -91,7 +105,7 @@ class Problem(_Strict):
     aggregators: list[Name] = []
     aggregator_choice: AggregatorChoice = "in_order"
     reuse_aggregators: bool = True
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0), _WHOLE] = 0
     model_bytes: Bytes | None = None
     chunk_bytes: Bytes = 65536
     racks: dict[Name, Rack] | None = None

@@ -15,14 +15,19 @@ from mlfabric.plan.complaints import field
 Pairs = list[tuple[str, Any]]
 
 
-def read_bytes(source: str, stdin: BinaryIO) -> bytes:
-    """Content of the file, or of standard input for `-`; raises SettingError."""
-    if source == "-":
-        return stdin.read()
+def read_bytes(source: str, stdin: BinaryIO | None) -> bytes:
+    """Content of the file, or of standard input (None: closed) for `-`; raises SettingError."""
+    if not source:
+        raise SettingError('FILE: "": must be the path of a file, or -')
     try:
-        return Path(source).read_bytes()
+        if source != "-":
+            return Path(source).read_bytes()
+        if stdin is None:
+            raise SettingError("standard input: closed")
+        return stdin.read()
     except OSError as error:
-        raise SettingError(f"{source}: {error.strerror}") from None
+        name = "standard input" if source == "-" else source
+        raise SettingError(f"{name}: {error.strerror}") from None
 
 
 def parse(data: bytes) -> Any:

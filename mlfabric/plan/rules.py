@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mlfabric.plan.complaints import refusal
+from mlfabric.plan.complaints import field, refusal, shown
 
 if TYPE_CHECKING:
     from mlfabric.plan.problem import Problem
 
 MIN_LAST_RATE = 1e-9
 """Bytes/s that a link must have in the end, so that whatever is sent gets through."""
+
+_MAX_ENTRIES = 5_000_000
+"""Changes of rate that fit into the memory of an ordinary machine, with all copies of them."""
 
 _Location = tuple[str | int, ...]
 _Named = tuple[_Location, str]
@@ -24,6 +27,16 @@ def _profiles_ascend(problem: Problem) -> str | None:
             if time <= before:
                 return refusal((*location, i, 0), time, f"above the time before it, {before}")
     return None
+
+
+def _profiles_fit(problem: Problem) -> str | None:
+    """Every profile is given room for as many changes as the longest one has."""
+    sizes = [(len(rates), location) for location, rates in _profiles(problem)]
+    longest, location = max(sizes, key=lambda size: size[0])
+    most = _MAX_ENTRIES // len(sizes)
+    if longest <= most:
+        return None
+    return f"{field(location)}: {longest} rates: must be at most {most} with {len(sizes)} links"
 
 
 def _profiles_start_by_now(problem: Problem) -> str | None:
@@ -52,7 +65,7 @@ def _hosts_are_known(problem: Problem) -> str | None:
 def _racks_are_not_hosts(problem: Problem) -> str | None:
     for rack in problem.racks or {}:
         if rack in problem.links:
-            return f"racks.{rack}: must not be named like a host in links"
+            return f"{field(('racks', rack))}: must not be named like a host in links"
     return None
 
 
@@ -60,7 +73,8 @@ def _one_rack_a_host(problem: Problem) -> str | None:
     seen: dict[str, str] = {}
     for location, host in _rack_members(problem):
         if host in seen:
-            return refusal(location, host, f"in one rack only; it is in {seen[host]} already")
+            other = shown(seen[host])
+            return refusal(location, host, f"in one rack only; it is in {other} already")
         seen[host] = str(location[1])
     return None
 
@@ -130,6 +144,12 @@ def _fair_sharing_sums_nothing(problem: Problem) -> str | None:
     return refusal(("aggregation",), problem.aggregation_mode, "none with sharing fair")
 
 
+def _fair_sharing_puts_nothing_first(problem: Problem) -> str | None:
+    if problem.sharing == "time" or problem.ordering == "shortest":
+        return None
+    return refusal(("ordering",), problem.ordering, "shortest with sharing fair")
+
+
 def _fair_sharing_follows_nothing(problem: Problem) -> str | None:
     if problem.sharing == "time" or problem.replica is None:
         return None
@@ -175,6 +195,7 @@ def _replica(problem: Problem) -> Iterator[_Named]:
 
 
 RULES: tuple[Callable[[Problem], str | None], ...] = (
+    _profiles_fit,
     _profiles_ascend,
     _profiles_start_by_now,
     _links_never_die,
@@ -189,5 +210,6 @@ RULES: tuple[Callable[[Problem], str | None], ...] = (
     _replica_knows_norms,
     _replica_starts_within_bound,
     _fair_sharing_sums_nothing,
+    _fair_sharing_puts_nothing_first,
     _fair_sharing_follows_nothing,
 )

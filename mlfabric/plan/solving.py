@@ -13,7 +13,7 @@ from mlfabric.plan.rules import MIN_LAST_RATE
 from mlfabric.plan.writing import optimum_written, plan_written, replica_written
 from mlfabric.planning.aggregation import choose_aggregators
 from mlfabric.planning.batch import Batch, Plan
-from mlfabric.planning.exact import Optimum, optimum_or_estimate
+from mlfabric.planning.exact.search import Optimum, optimum_or_estimate
 from mlfabric.planning.planner import plan
 from mlfabric.planning.profile import Profile
 from mlfabric.planning.replication import Replica, replicate

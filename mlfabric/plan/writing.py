@@ -6,22 +6,25 @@ import json
 from typing import Any
 
 from mlfabric.planning.batch import Batch, Group, Plan, PlannedTransfer
-from mlfabric.planning.exact import Optimum
+from mlfabric.planning.exact.search import Optimum
 from mlfabric.planning.replication import ReplicaGroup, Replicated
 
 
 def plan_written(batch: Batch, plan: Plan) -> dict[str, Any]:
     """What the answer says of a plan for the server."""
     place = {update.id: i for i, update in enumerate(batch.updates)}
-    ends = {member.id: group.commit_s for group in plan.groups for member in group.members}
-    order = sorted(ends, key=lambda id: (ends[id], place[id]))
+    ends = {
+        id: group.commit_s
+        for group in plan.groups
+        for id in sorted((member.id for member in group.members), key=place.__getitem__)
+    }
     return {
-        "order": order,
+        "order": list(ends),
         "dropped": [{"id": drop.update.id, "delay": drop.delay} for drop in plan.dropped],
         "groups": [_group(group) for group in plan.groups],
         "transfers": [_transfer(t) for group in plan.groups for t in group.transfers],
-        "completion": {id: ends[id] for id in order},
-        "mean_completion": plan.mean_completion_s if order else None,
+        "completion": ends,
+        "mean_completion": plan.mean_completion_s if ends else None,
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from mlfabric.events import Update
 from mlfabric.planning.batch import Batch
 from mlfabric.planning.grouping import Shape, direct, summed
-from mlfabric.planning.kernels import grouping
+from mlfabric.planning.kernels import aggregation
 from mlfabric.planning.ordering import jobs_of
 
 AggregatorChoice = Literal["in_order", "random", "best_fit"]
@@ -37,7 +37,7 @@ def paper_groups(batch: Batch, updates: tuple[Update, ...]) -> list[list[Shape]]
     """
     sites = batch.sites()
     jobs = jobs_of(batch, updates)
-    via, opens = batch.residual.work_out(lambda net: grouping.group(net, jobs, sites))
+    via, opens = batch.residual.work_out(lambda net: aggregation.group(net, jobs, sites))
     hosts = batch.residual.network.hosts
     starts = [*np.flatnonzero(opens).tolist(), len(updates)]
     server = batch.server

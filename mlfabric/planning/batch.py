@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -43,7 +44,7 @@ class Batch:
     reuse: bool = True
     model_bytes: int | None = None
     chunk_bytes: int = 65536
-    busy_until_s: float = 0.0
+    busy_until_s: float = -math.inf
 
     def ready_s(self, update: Update) -> float:
         """When it can be sent at the earliest."""
@@ -100,7 +101,8 @@ class Group:
 
     `via` is the host from which their sum crosses to the server, None for one sent directly. It
     is complete at the server at `arrival_s`, and applied at `commit_s` as version `version_before`
-    becomes the next. `transfers` end with the one that brings it to the server.
+    becomes the next. `transfers` end with the one that brings it to the server. In a `chunked`
+    group, hosts pass sums on chunk by chunk.
     """
 
     members: tuple[Update, ...]
@@ -109,6 +111,7 @@ class Group:
     arrival_s: float
     commit_s: float
     version_before: int
+    chunked: bool = False
 
 
 @dataclass(frozen=True)

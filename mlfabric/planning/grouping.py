@@ -63,7 +63,15 @@ def realize(batch: Batch, shapes: Sequence[Shape], dropped: tuple[Dropped, ...] 
     for index, commit_s in commits:
         shape = shapes[index]
         groups.append(
-            Group(shape.members, shape.via, moved[index], arrivals[index], commit_s, version)
+            Group(
+                shape.members,
+                shape.via,
+                moved[index],
+                arrivals[index],
+                commit_s,
+                version,
+                shape.chunked,
+            )
         )
         version += len(shape.members)
     return Plan(tuple(groups), dropped, residual)

@@ -31,7 +31,12 @@ def plan(batch: Batch) -> Plan:
         for grouping in _GROUPINGS[batch.aggregation]
         for shapes in grouping(batch, ordering.kept)
     ]
-    return min(plans, key=lambda plan: plan.mean_completion_s)
+    best = min(plans, key=lambda plan: plan.mean_completion_s)
+    if any(group.commit_s > group.arrival_s for group in best.groups):
+        # Groupings look at arrivals; a group that the bound holds back may have spoilt the gain.
+        straight = realize(batch, _all_direct(batch, ordering.kept)[0], ordering.dropped)
+        best = min(best, straight, key=lambda plan: plan.mean_completion_s)
+    return best
 
 
 def _all_direct(batch: Batch, updates: tuple[Update, ...]) -> list[list[Shape]]:

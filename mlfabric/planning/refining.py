@@ -8,15 +8,20 @@ few updates are improved step by step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from mlfabric.events import Update
 from mlfabric.planning.aggregation import paper_groups
 from mlfabric.planning.batch import Batch
 from mlfabric.planning.grouping import Shape, direct, realize, summed
+from mlfabric.planning.kernels.paths import RESIDUE, ULPS
 
 MAX_STEPWISE = 6
 """Up to this many updates, plans are improved step by step; that takes tens of milliseconds."""
+
+MAX_HOSTS = 4
+"""So many unused aggregators are tried at a step, the first ones given."""
 
 _Group = tuple[tuple[Update, ...], str | None]
 """Members, and the host that sums them."""
@@ -26,7 +31,7 @@ def reordered_groups(batch: Batch, updates: tuple[Update, ...]) -> Iterator[list
     """The paper's own plan, and those that its rule makes of other orders within the bound."""
     for order in _orders(batch, updates):
         for shapes in paper_groups(batch, order):
-            if order is updates or _mean_s(batch, shapes) is not None:
+            if order is updates or _seconds(batch, shapes) < math.inf:
                 yield shapes
 
 
@@ -35,8 +40,7 @@ def refined_groups(batch: Batch, updates: tuple[Update, ...]) -> Iterator[list[S
     fitting = list(reordered_groups(batch, updates))
     yield from fitting
     if len(updates) <= MAX_STEPWISE:
-        best = min(fitting, key=lambda shapes: realize(batch, shapes).mean_completion_s)
-        yield _improved(batch, best)
+        yield _improved(batch, min(fitting, key=lambda shapes: _seconds(batch, shapes)))
 
 
 def _orders(batch: Batch, updates: tuple[Update, ...]) -> list[tuple[Update, ...]]:
@@ -50,29 +54,28 @@ def _orders(batch: Batch, updates: tuple[Update, ...]) -> list[tuple[Update, ...
     return list(dict.fromkeys(orders))
 
 
-def _mean_s(batch: Batch, shapes: Sequence[Shape]) -> float | None:
-    """Mean completion time; None where a delay exceeds the bound."""
+def _seconds(batch: Batch, shapes: Sequence[Shape]) -> float:
+    """Mean seconds until an update is committed; inf where a delay exceeds the bound."""
     plan, bound = realize(batch, shapes), batch.delay_bound
     late = bound is not None and any(
         group.version_before - update.version > bound
         for group in plan.groups
         for update in group.members
     )
-    return None if late else plan.mean_completion_s
+    return math.inf if late else plan.mean_completion_s - batch.now
 
 
 def _improved(batch: Batch, shapes: list[Shape]) -> list[Shape]:
     """Go to the best neighboring plan until none is better."""
-    best_s = _mean_s(batch, shapes)
-    while best_s is not None:
+    best = _seconds(batch, shapes)
+    while True:
         groups = [(shape.members, shape.via) for shape in shapes]
         options = [_shapes(batch, option) for option in _neighbors(batch, groups)]
-        means = [(mean_s, i) for i, o in enumerate(options) if (mean_s := _mean_s(batch, o))]
-        mean_s, choice = min(means, default=(best_s, 0))
-        if mean_s >= best_s * (1 - 1e-9):
-            break
-        best_s, shapes = mean_s, options[choice]
-    return shapes
+        found = [(_seconds(batch, option), place) for place, option in enumerate(options)]
+        seconds, place = min(found, default=(best, 0))
+        if seconds >= best - RESIDUE * best - ULPS * abs(batch.now):
+            return shapes
+        best, shapes = seconds, options[place]
 
 
 def _shapes(batch: Batch, groups: Sequence[_Group]) -> list[Shape]:
@@ -113,4 +116,4 @@ def _moved(batch: Batch, groups: list[_Group], update: Update) -> Iterator[list[
 
 def _unused(batch: Batch, groups: Sequence[_Group]) -> list[str]:
     used = {via for _, via in groups}
-    return [host for host in batch.aggregators if host not in used]
+    return [host for host in batch.aggregators if host not in used][:MAX_HOSTS]

@@ -283,12 +283,7 @@ def _payload(batch: Batch, group: Group) -> _Payload:
 
 
 def _shape(group: Group) -> Shape:
-    """The hops of a planned group; it is chunked if one starts before its inputs end."""
+    """The hops of a planned group."""
     by_id = {update.id: update for update in group.members}
     hops = [Hop(tuple(by_id[i] for i in t.updates), t.src, t.dst) for t in group.transfers]
-    there: dict[str, float] = {}
-    chunked = False
-    for transfer in group.transfers:
-        chunked |= transfer.pieces[0].start < there.get(transfer.src, -math.inf)
-        there[transfer.dst] = max(there.get(transfer.dst, -math.inf), transfer.end_s)
-    return Shape(group.members, tuple(hops), chunked)
+    return Shape(group.members, tuple(hops), group.chunked)

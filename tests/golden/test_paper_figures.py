@@ -111,3 +111,42 @@ def test_sums_made_inside_a_rack_cross_its_narrow_uplink_once():
     assert [([u.id for u in g.members], g.via, g.commit_s) for g in piped.groups] == [
         (["u1", "u2"], "w1", pytest.approx(2.5))
     ]
+
+
+def hasty(size):
+    """`late` was computed from version 9, the others from 10; bound 1; links of 1 byte/s."""
+    rates = dict.fromkeys((SERVER, "w1", "w2", "w3"), 1.0)
+    updates = [Update("a", "w1", 2, 10, 0.0), Update("b", "w2", 2, 11, 0.0)]
+    updates.append(Update("late", "w3", size, 9, 0.0))
+    return make_batch(rates, updates, version=10, delay_bound=1)
+
+
+def test_an_update_without_slack_stays_behind_where_the_others_would_lose_as_much():
+    """Plain: a until 2 s, b until 4 s, and `late` (3 bytes), whose delay would be 3, is dropped.
+
+    That counts as 2 + 4 + (4 + 3) = 13 s. `late` first: 3, 5, and b at 7 s, 15 s: no gain. Smaller
+    by a byte it ties with a and b: dropped it counts 2 + 4 + 6 = 12, first 2 + 4 + 6 as well.
+    """
+    for size in (2, 3):
+        plain = plan(hasty(size))
+        assert [d.update.id for d in plain.dropped] == ["late"]
+        aware = plan(replace(hasty(size), ordering="delay_aware"))
+        assert (aware.groups, aware.dropped) == (plain.groups, plain.dropped)
+
+
+def test_an_update_without_slack_goes_first_where_that_costs_less_than_it_gains():
+    """`late` (9 bytes at 3 bytes/s) and a (2 bytes at 1 byte/s) fit beside each other: 4 bytes/s.
+
+    Plain: a until 2 s; `late` would then be 2 versions late, bound 1: dropped, counted as sent
+    after: 2 + (2 + 3) = 7 s. `late` first: 3 s, and a, there at 2 s, is held until 3 s: 6 s.
+    """
+    rates = {SERVER: 4.0, "w1": 1.0, "w3": 3.0}
+    updates = [Update("a", "w1", 2, 10, 0.0), Update("late", "w3", 9, 9, 0.0)]
+    batch = make_batch(rates, updates, version=10, delay_bound=1)
+    plain, aware = plan(batch), plan(replace(batch, ordering="delay_aware"))
+    assert [d.update.id for d in plain.dropped] == ["late"]
+    assert aware.dropped == ()
+    assert [([u.id for u in g.members], g.commit_s) for g in aware.groups] == [
+        (["late"], 3.0),
+        (["a"], 3.0),
+    ]

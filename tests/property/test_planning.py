@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.bench import straightforward
-from mlfabric.planning.aggregation import paper_groups
+from mlfabric.planning.aggregation import choose_aggregators, paper_groups
 from mlfabric.planning.ordering import order
 from mlfabric.planning.planner import plan
-from tests.support.batches import SERVER, assert_within_capacity, batches, bytes_of
+from tests.support.batches import (
+    SERVER,
+    assert_behind,
+    assert_within_capacity,
+    batches,
+    bytes_of,
+    shifted,
+)
 
 MODES = ("none", "paper", "refined", "pipelined")
 
@@ -93,27 +101,39 @@ def test_a_sum_is_passed_on_chunk_by_chunk(batch):
                 assert_behind(transfer, below, batch.chunk_bytes)
 
 
-def assert_behind(out, into, chunk_bytes):
-    total_out, total_in = bytes_of(out), bytes_of(into)
-    for instant in {t for p in (*out.pieces, *into.pieces) for t in (p.start, p.end)}:
-        sent, come = (moved(t.pieces, instant) for t in (out, into))
-        whole = come if come >= total_in * (1 - 1e-9) else max(come - chunk_bytes, 0.0)
-        assert sent / total_out <= whole / total_in + 1e-6
-
-
-def moved(pieces, instant):
-    return sum(p.bytes_per_s * (min(p.end, instant) - p.start) for p in pieces if p.start < instant)
-
-
 @given(batches(("paper",)))
 def test_more_freedom_never_means_a_later_mean(batch):
     """The paper's sums against sending all straight; a better search, and trees, against those."""
-    assume(batch.delay_bound is None)
     none, paper, refined, pipelined = (
         plan(dataclasses.replace(batch, aggregation=mode)).mean_completion_s for mode in MODES
     )
     assert paper <= none * (1 + 1e-9)
     assert max(refined, pipelined) <= paper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("rule", ["shortest", "delay_aware"])
+@pytest.mark.parametrize("seconds", [-1000.0, 1e6, 1.7e9])
+@given(batch=batches(MODES))
+@settings(max_examples=40)
+def test_plans_do_not_depend_on_when_time_began(rule, seconds, batch):
+    batch = dataclasses.replace(batch, ordering=rule)
+    here, there = plan(batch), plan(shifted(batch, seconds))
+    assert [d.update.id for d in there.dropped] == [d.update.id for d in here.dropped]
+    if here.groups:
+        expected = pytest.approx(here.mean_completion_s, rel=1e-6, abs=abs(seconds) * 1e-12)
+        assert there.mean_completion_s - seconds == expected
+
+
+@given(batches(("paper", "pipelined")), st.randoms(use_true_random=False))
+def test_random_aggregators_give_the_same_plan_for_the_same_seed(batch, rng):
+    seed = rng.random()
+    first, second = (
+        choose_aggregators(batch.aggregators, "random", random.Random(seed)) for _ in range(2)
+    )
+    assert first == second
+    assert sorted(first) == sorted(batch.aggregators)
+    plans = [plan(dataclasses.replace(batch, aggregators=hosts)) for hosts in (first, second)]
+    assert plans[0].groups == plans[1].groups
 
 
 @given(batches(MODES))

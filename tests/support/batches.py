@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from mlfabric.events import Update
@@ -12,6 +14,7 @@ from mlfabric.topology import BIG_SWITCH, Topology
 
 SERVER, REPLICA = "s", "r"
 RATES, NORMS = st.floats(0.5, 10.0), st.floats(0.0, 2.0)
+PAUSES = st.just(0.0)
 
 
 def make_batch(rates, updates, topology=BIG_SWITCH, **settings):
@@ -28,12 +31,11 @@ def make_batch(rates, updates, topology=BIG_SWITCH, **settings):
 
 @st.composite
 def profiles(draw):
-    """Up to three changes of rate within 20 s."""
+    """Up to three changes of rate within 20 s, pauses among them, but for the last rate."""
     cuts = sorted(draw(st.sets(st.integers(1, 20), max_size=3)))
-    size = len(cuts) + 1
-    return Profile(
-        (0.0, *map(float, cuts)), tuple(draw(st.lists(RATES, min_size=size, max_size=size)))
-    )
+    size = len(cuts)
+    rates = draw(st.lists(st.one_of(RATES, RATES, RATES, PAUSES), min_size=size, max_size=size))
+    return Profile((0.0, *map(float, cuts)), (*rates, draw(RATES)))
 
 
 @st.composite
@@ -99,3 +101,35 @@ def assert_within_capacity(batch, transfers, left):
 def bytes_of(transfer):
     """What a transfer's pieces carry."""
     return sum(p.bytes_per_s * (p.end - p.start) for p in transfer.pieces)
+
+
+def shifted(batch, seconds):
+    """The same batch at another time."""
+    residual = batch.residual.network.residual(
+        {
+            link: Profile(tuple(time + seconds for time in profile.times), profile.rates)
+            for link, profile in batch.residual.profiles().items()
+        }
+    )
+    updates = tuple(replace(u, ready_s=u.ready_s + seconds) for u in batch.updates)
+    return replace(
+        batch,
+        updates=updates,
+        residual=residual,
+        now=batch.now + seconds,
+        busy_until_s=batch.busy_until_s + seconds,
+    )
+
+
+def assert_behind(out, into, chunk_bytes):
+    """`out` passes on no share of a sum before a whole chunk of `into` with it has arrived."""
+    total_out, total_in = bytes_of(out), bytes_of(into)
+    for instant in {t for p in (*out.pieces, *into.pieces) for t in (p.start, p.end)}:
+        sent, come = (moved(t.pieces, instant) for t in (out, into))
+        whole = come if come >= total_in * (1 - 1e-9) else max(come - chunk_bytes, 0.0)
+        assert sent / total_out <= whole / total_in + 1e-6
+
+
+def moved(pieces, instant):
+    """Bytes that pieces have carried by then."""
+    return sum(p.bytes_per_s * (min(p.end, instant) - p.start) for p in pieces if p.start < instant)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.topology import Topology
-from tests.support.batches import SERVER, batches, make_batch
+from tests.support.batches import SERVER, assert_behind, batches, bytes_of, make_batch
 
 CHUNK = 1
 
@@ -61,10 +61,11 @@ def test_every_receiver_gets_it_once_within_capacity_and_never_ahead_of_its_pare
     receivers = [host for host in batch.residual.network.hosts if host != SERVER]
     edges = plan_tree(SERVER, receivers, batch.residual, n_bytes, chunk_bytes, batch.now)
     assert sorted(edge.dst for edge in edges) == sorted(receivers)
-    holds = {SERVER: 0.0}
+    bringing = {edge.dst: edge for edge in edges}
     for edge in edges:
-        assert edge.end_s >= holds[edge.src] - 1e-9
-        holds[edge.dst] = edge.end_s
+        assert bytes_of(edge) == pytest.approx(n_bytes, rel=1e-6)
+        if edge.src != SERVER:
+            assert_behind(edge, bringing[edge.src], chunk_bytes)
     assert_fits(batch, edges)
 
 

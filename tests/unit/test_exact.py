@@ -15,10 +15,10 @@ from mlfabric.errors import GridTooFine, SettingError
 from mlfabric.events import Update
 from mlfabric.plan import answer
 from mlfabric.planning.batch import Batch
-from mlfabric.planning.exact import optimum, optimum_or_estimate
+from mlfabric.planning.exact.search import optimum, optimum_or_estimate
+from mlfabric.planning.exact.slots import grid_slot_s
 from mlfabric.planning.profile import Profile
 from mlfabric.planning.residual import Network
-from mlfabric.planning.slots import grid_slot_s
 from mlfabric.topology import Link, Topology
 from tests.support.appendix import least_total
 from tests.support.batches import profiles

@@ -43,7 +43,7 @@ def _shortest(
         known[job] = leg(net, s, jobs, job, dst, now)[2]
         tied = known[job] <= best_end + tie and job < left[best]
         if known[job] < best_end - tie or tied:
-            best, best_end, tie = place, known[job], tolerance(known[job], now)
+            best, best_end, tie = place, known[job], tolerance(known[job] - now, now, 1)
     return best
 
 
@@ -69,7 +69,7 @@ def _finish_plainly(
     first: int,
     alone: Floats,
 ) -> float:
-    """Σ of the times at which all of `left` are committed if `first` goes first, then the shortest.
+    """Σ of the seconds until all of `left` are committed, `first` first and then the shortest.
 
     What is dropped counts as sent alone after the batch: its worker has to start again. Negative
     if there was no room.
@@ -89,15 +89,24 @@ def _finish_plainly(
             if not done:
                 return -1.0
             clock = max(clock, end)
-            total += clock
+            total += clock - now
             position += 1
         if size:
             place = _shortest(net, s, jobs, server, left, size, known, now)
-    return total + lost * clock
+    return total + lost * (clock - now)
 
 
 @inner
-def _urgent(jobs: Jobs, left: Ints, size: int, position: int, known: Floats) -> int:
+def _urgent(
+    net: Net,
+    s: Scratch,
+    jobs: Jobs,
+    server: int,
+    left: Ints,
+    size: int,
+    position: int,
+    now: float,
+) -> int:
     """The shortest of those that leave no place to others if all that can be kept are kept.
 
     If as many updates must be among the next places as there are such places, one of them has to
@@ -114,12 +123,12 @@ def _urgent(jobs: Jobs, left: Ints, size: int, position: int, known: Floats) -> 
         if in_haste > more:
             latest = position + more
             break
-    best = -1
+    best, best_end = -1, np.inf
     for place in range(size):
-        job = left[place]
-        fits = position <= jobs.slack[job] <= latest
-        if fits and (best < 0 or known[job] < known[left[best]]):
-            best = place
+        if position <= jobs.slack[left[place]] <= latest:
+            end = leg(net, s, jobs, left[place], server, now)[2]
+            if best < 0 or end < best_end:
+                best, best_end = place, end
     return best
 
 
@@ -142,7 +151,9 @@ def order(
     for turn in range(n):
         size = n - turn
         place = _shortest(net, s, jobs, server, left, size, known, now)
-        other = _urgent(jobs, left, size, position, known) if delay_aware else -1
+        other = -1
+        if delay_aware:
+            other = _urgent(net, s, jobs, server, left, size, position, now)
         if other >= 0 and jobs.slack[left[place]] > jobs.slack[left[other]]:
             totals = np.empty(2)
             for i in range(2):
@@ -152,7 +163,7 @@ def order(
                 )
             if totals[0] < 0 or totals[1] < 0:
                 return False, sequence, kept
-            if totals[1] < totals[0] - tolerance(totals[0], n * now):
+            if totals[1] < totals[0] - tolerance(totals[0], now, size):
                 place = other
         job = _pop(left, size, place)
         sequence[turn] = job

@@ -14,7 +14,10 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 RESIDUE = 1e-9
-"""A share of a rate, or of a size, that is rounding and not bandwidth."""
+"""A share of a rate, of a size or of a duration that is rounding."""
+
+ULPS = 1e-15
+"""A share of a point in time that is rounding."""
 
 
 class Net(NamedTuple):
@@ -53,11 +56,11 @@ def new_scratch(net: Net) -> Scratch:
 
 
 @inner
-def tolerance(value: float, now: float) -> float:
-    """Two sums of seconds closer than this are equal but for rounding."""
-    if value == np.inf:
+def tolerance(span: float, now: float, count: int) -> float:
+    """Sums of `count` times after `now` that are closer than this are equal but for rounding."""
+    if span == np.inf:
         return 0.0
-    return 1e-12 * abs(value) + RESIDUE * abs(value - now)
+    return RESIDUE * span + count * ULPS * (abs(now) + span)
 
 
 @inner

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mlfabric.compiled import compiled
+from mlfabric.compiled import compiled, inner
 from mlfabric.planning.kernels.forwarding import arriving_share, forward
 from mlfabric.planning.kernels.paths import (
     Floats,
     Ints,
     Net,
+    Scratch,
     new_scratch,
     route,
     stream,
@@ -31,6 +32,29 @@ class Spread(NamedTuple):
     parent: Ints
     first: Ints
     pieces: Floats
+
+
+@inner
+def _passed_on(
+    net: Net,
+    s: Scratch,
+    found: Spread,
+    server: int,
+    receiver: int,
+    parent: int,
+    n_bytes: float,
+    chunk_bytes: float,
+    at_once: Floats,
+) -> tuple[int, int, float]:
+    """The stream from a parent (-1: the server): links, pieces (k < 0: no room for them), end."""
+    source, curve = server, at_once
+    if parent >= 0:
+        source = found.order[parent]
+        held = found.pieces[found.first[parent] : found.first[parent + 1]]
+        curve = arriving_share(held, n_bytes, chunk_bytes)
+    m = route(net, source, found.order[receiver], s.rows)
+    k, end = forward(net, s, m, n_bytes, curve)
+    return m, k, end
 
 
 @compiled
@@ -56,27 +80,15 @@ def spread(
     for i in range(n):
         best, best_end = -1, np.inf
         for j in range(i - 1, -2, -1):
-            source = server if j < 0 else found.order[j]
-            curve = at_once
-            if j >= 0:
-                held = found.pieces[found.first[j] : found.first[j + 1]]
-                if held[-1, 1] > best_end:
-                    continue
-                curve = arriving_share(held, n_bytes, chunk_bytes)
-            m = route(net, source, found.order[i], s.rows)
-            k, end = forward(net, s, m, n_bytes, curve)
+            if j >= 0 and found.pieces[found.first[j + 1] - 1, 1] > best_end:
+                continue
+            _, k, end = _passed_on(net, s, found, server, i, j, n_bytes, chunk_bytes, at_once)
             if k < 0:
                 return False, found
-            tie = tolerance(best_end, now)
+            tie = tolerance(best_end - now, now, 1)
             if end < best_end - tie or (end <= best_end + tie and j >= 0):
                 best, best_end = j, end
-        source = server if best < 0 else found.order[best]
-        curve = at_once
-        if best >= 0:
-            held = found.pieces[found.first[best] : found.first[best + 1]]
-            curve = arriving_share(held, n_bytes, chunk_bytes)
-        m = route(net, source, found.order[i], s.rows)
-        k, _ = forward(net, s, m, n_bytes, curve)
+        m, k, _ = _passed_on(net, s, found, server, i, best, n_bytes, chunk_bytes, at_once)
         start = found.first[i]
         if start + k > room or not take(net, s, m, k):
             return False, found

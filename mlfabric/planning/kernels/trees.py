@@ -40,16 +40,19 @@ class Trees(NamedTuple):
     size: Ints
 
 
-class _Open(NamedTuple):
-    """The group that may still take members.
+JOB, NODE, MARK = range(3)
+"""Entries of `_Open.at`: the job that opened the group, its first node, the undo mark before it."""
 
-    `at`: the job that opened it, its first node, and the undo mark before it. `size`: when it is
-    complete as planned so far, bytes of its sum, seconds that a hop adds, bytes of its members
-    together and of the largest. `inside`: its nodes.
-    """
+END, SUM, LAG, TOTAL, LARGEST = range(5)
+"""Entries of `_Open.of`: when the group is complete as planned so far, bytes of its sum, seconds
+that a hop adds, bytes of its members together and of the largest."""
+
+
+class _Open(NamedTuple):
+    """The group that may still take members, and the hosts that are its nodes."""
 
     at: Ints
-    size: Floats
+    of: Floats
     inside: Bools
 
 
@@ -66,7 +69,7 @@ def _add_node(trees: Trees, group: _Open, host: int, parent: int, depth: int) ->
     """Returns its place among the nodes."""
     place = trees.size[0]
     trees.node[place], trees.parent[place] = host, parent
-    trees.owner[place], trees.depth[place] = group.at[0], depth
+    trees.owner[place], trees.depth[place] = group.at[JOB], depth
     trees.size[0] = place + 1
     group.inside[host] = True
     return int(place)
@@ -75,8 +78,8 @@ def _add_node(trees: Trees, group: _Open, host: int, parent: int, depth: int) ->
 @inner
 def _sum_with(jobs: Jobs, sites: Sites, group: _Open, job: int) -> float:
     """Bytes of the group's sum with one job more."""
-    largest = max(group.size[4], jobs.n_bytes[job])
-    return float(min(group.size[3] + jobs.n_bytes[job], max(largest, sites.model_bytes)))
+    largest = max(group.of[LARGEST], jobs.n_bytes[job])
+    return float(min(group.of[TOTAL] + jobs.n_bytes[job], max(largest, sites.model_bytes)))
 
 
 @inner
@@ -85,10 +88,10 @@ def _best_node(
 ) -> tuple[int, float]:
     """The node over which something reaches the root first, and when."""
     best, best_end = int(np.int64(-1)), np.inf
-    for place in range(group.at[1], trees.size[0]):
+    for place in range(group.at[NODE], trees.size[0]):
         m = route(net, src, trees.node[place], s.rows)
-        end = stream(net, s, m, ready, n_bytes)[1] + group.size[2] * trees.depth[place]
-        if best < 0 or end < best_end - tolerance(best_end, ready):
+        end = stream(net, s, m, ready, n_bytes)[1] + group.of[LAG] * trees.depth[place]
+        if best < 0 or end < best_end - tolerance(best_end - ready, ready, 1):
             best, best_end = place, end
     return best, best_end
 
@@ -118,25 +121,25 @@ def _entry(
 ) -> tuple[float, int, int]:
     """How a job would join: when it is at the root, under which node (-1: a root is needed), and
     which host becomes a node for it (-1: none has to)."""
-    host, first = jobs.host[job], group.at[0]
+    host, first = jobs.host[job], group.at[JOB]
     none = int(np.int64(-1))
-    if trees.size[0] == group.at[1]:  # the first member is on its way alone
+    if trees.size[0] == group.at[NODE]:  # the first member is on its way alone
         root = host if may_sum[host] else _nearest(net, s, jobs, sites, group, job)
         if root < 0:
             return np.inf, none, none
         end = leg(net, s, jobs, job, root, sites.now)[2]
         end = max(end, leg(net, s, jobs, first, root, sites.now)[2])
-        return end + group.size[2], none, root
+        return end + group.of[LAG], none, root
     ready, n_bytes = max(jobs.ready[job], sites.now), jobs.n_bytes[job]
     under, end = _best_node(net, s, trees, group, host, ready, n_bytes)
-    if end <= group.size[0]:
+    if end <= group.of[END]:
         return end, under, none
     extra = _nearest(net, s, jobs, sites, group, job)
     if extra < 0:
         return end, under, none
     total = _sum_with(jobs, sites, group, job)
     over, later = _best_node(net, s, trees, group, extra, ready, total)
-    later = max(later, leg(net, s, jobs, job, extra, sites.now)[2] + group.size[2])
+    later = max(later, leg(net, s, jobs, job, extra, sites.now)[2] + group.of[LAG])
     return (later, over, extra) if later < end else (end, under, none)
 
 
@@ -155,18 +158,18 @@ def _enter(
     extra: int,
 ) -> bool:
     """Reserve what joining takes; whether there was room."""
-    host, first = jobs.host[job], group.at[0]
+    host, first = jobs.host[job], group.at[JOB]
     ready, total = max(jobs.ready[job], sites.now), _sum_with(jobs, sites, group, job)
     if under < 0:
-        rewind(net, undo, group.at[2])
+        rewind(net, undo, group.at[MARK])
         under = _add_node(trees, group, extra, sites.server, int(np.int64(1)))
         trees.to[first] = extra
         done = _book_between(net, s, undo, extra, sites.server, ready, total)
         m, k, _ = leg(net, s, jobs, first, extra, sites.now)
         done &= book(net, s, m, k, undo)
     else:
-        root, grown = trees.node[group.at[1]], total - group.size[1]
-        done = _book_between(net, s, undo, root, sites.server, group.size[0], grown)
+        root, grown = trees.node[group.at[NODE]], total - group.of[SUM]
+        done = _book_between(net, s, undo, root, sites.server, group.of[END], grown)
         if extra >= 0:
             parent = trees.node[under]
             under = _add_node(trees, group, extra, parent, trees.depth[under] + 1)
@@ -178,9 +181,9 @@ def _enter(
         _add_node(trees, group, host, target, trees.depth[under] + 1)
         target = host
     trees.to[job], trees.opens[job] = target, False
-    group.size[1] = total
-    group.size[3] += jobs.n_bytes[job]
-    group.size[4] = max(group.size[4], jobs.n_bytes[job])
+    group.of[SUM] = total
+    group.of[TOTAL] += jobs.n_bytes[job]
+    group.of[LARGEST] = max(group.of[LARGEST], jobs.n_bytes[job])
     return done
 
 
@@ -200,11 +203,11 @@ def _open(
     """A group of one, sent straight to the server; whether there was room."""
     host = jobs.host[job]
     m, k, end = leg(net, s, jobs, job, sites.server, sites.now)
-    group.at[0], group.at[1], group.at[2] = job, trees.size[0], undo.top[0]
-    group.size[0] = end
-    group.size[1] = group.size[3] = group.size[4] = jobs.n_bytes[job]
+    group.at[JOB], group.at[NODE], group.at[MARK] = job, trees.size[0], undo.top[0]
+    group.of[END] = end
+    group.of[SUM] = group.of[TOTAL] = group.of[LARGEST] = jobs.n_bytes[job]
     took = end - max(jobs.ready[job], sites.now)
-    group.size[2] = took * min(chunk_bytes / jobs.n_bytes[job], 1.0)
+    group.of[LAG] = took * min(chunk_bytes / jobs.n_bytes[job], 1.0)
     group.inside[:] = False
     trees.opens[job], trees.to[job] = True, sites.server
     if may_sum[host]:
@@ -243,15 +246,15 @@ def trees(
         done = joined = False
         if job:
             there, under, extra = _entry(net, s, jobs, sites, may_sum, found, group, job)
-            end = group.size[0]
-            grown = _sum_with(jobs, sites, group, job) - group.size[1]
+            end = group.of[END]
+            grown = _sum_with(jobs, sites, group, job) - group.of[SUM]
             after = max(there, soonest(net, s, sites.server, end, grown))
             gain = leg(net, s, jobs, job, sites.server, sites.now)[2] - after
-            cost = (job - group.at[0]) * (after - end)
+            cost = (job - group.at[JOB]) * (after - end)
             joined = after <= end or (gain > 0 and cost <= patience * gain)
         if joined:
             done = _enter(net, s, undo, jobs, sites, may_sum, found, group, job, under, extra)
-            group.size[0] = after
+            group.of[END] = after
         else:
             done = _open(net, s, undo, jobs, sites, may_sum, chunk_bytes, found, group, job)
         if not done:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mlfabric.planning.slots import Slots
+from mlfabric.planning.exact.slots import Slots
 from mlfabric.topology import Link
 
 

@@ -18,9 +18,9 @@ from itertools import product
 
 from mlfabric.errors import GridTooFine, SettingError
 from mlfabric.planning.batch import Batch
-from mlfabric.planning.program import Program
-from mlfabric.planning.relaxation import Relaxation
-from mlfabric.planning.slots import Slots, grid_slot_s
+from mlfabric.planning.exact.program import Program
+from mlfabric.planning.exact.relaxation import Relaxation
+from mlfabric.planning.exact.slots import Slots, grid_slot_s
 
 Hops = tuple[str, ...]
 

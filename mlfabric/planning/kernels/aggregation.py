@@ -109,16 +109,17 @@ def _plan_from(
     via: Ints,
     opens: Bools,
 ) -> tuple[bool, float]:
-    """Groups of the jobs from k on, in `via` and `opens`; returns Σ arrival, inf if not below best.
+    """Groups of the jobs from k on, in `via` and `opens`; returns the total, inf if not below best.
 
-    The jobs before k are reserved already, their arrivals are in `total`, the last is `arrival`.
+    A total is the sum of seconds until jobs arrive. Those before k are reserved already, theirs is
+    `total`, the last of them is there at `arrival`.
     """
     n, job = len(jobs.host), k
     free = np.full(len(sites.aggregators), sites.now)
     used = np.zeros(len(sites.aggregators), np.int64)
     while job < n:
         earliest = soonest(net, s, sites.server, sites.now, smallest[job])
-        if total + (n - job) * earliest >= best:
+        if total + (n - job) * (earliest - sites.now) >= best:
             return True, np.inf
         done, a, count, last = _gather(net, s, undo, jobs, sites, free, used, job, arrival)
         if not done:
@@ -138,7 +139,8 @@ def _plan_from(
             return False, np.inf
         for i in range(count):
             via[job + i], opens[job + i] = host, i == 0
-        total, arrival, job = total + count * end, max(arrival, end), job + count
+        total += count * (end - sites.now)
+        arrival, job = max(arrival, end), job + count
     return True, total
 
 
@@ -155,7 +157,7 @@ def group(net: Net, jobs: Jobs, sites: Sites) -> tuple[bool, Ints, Bools]:
     best, arrival = 0.0, np.zeros(n)
     for job in range(n):
         done, arrival[job] = send(direct, s, jobs, job, sites.server, sites.now)
-        best += arrival[job]
+        best += arrival[job] - sites.now
         if not done:
             return False, jobs.host, np.ones(n, np.bool_)
     smallest = np.full(n + 1, never)
@@ -165,9 +167,9 @@ def group(net: Net, jobs: Jobs, sites: Sites) -> tuple[bool, Ints, Bools]:
     via, opens = best_via.copy(), best_opens.copy()
     total, last = 0.0, sites.busy_until
     for k in range(n):
-        limit = best - tolerance(best, n * sites.now)
+        limit = best - tolerance(best, sites.now, n)
         earliest = soonest(net, s, sites.server, sites.now, smallest[k])
-        if total + (n - k) * earliest >= limit:
+        if total + (n - k) * (earliest - sites.now) >= limit:
             break  # no larger k does better either
         done, found = _plan_from(
             net, s, undo, jobs, sites, smallest, k, last, total, limit, via, opens
@@ -179,6 +181,7 @@ def group(net: Net, jobs: Jobs, sites: Sites) -> tuple[bool, Ints, Bools]:
             best, best_via, best_opens = found, via.copy(), opens.copy()
         if not send(net, s, jobs, k, sites.server, sites.now)[0]:
             return False, via, opens
-        total, last = total + arrival[k], max(last, arrival[k])
+        total += arrival[k] - sites.now
+        last = max(last, arrival[k])
         via[k], opens[k] = -1, True
     return True, best_via, best_opens

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlfabric.events import Update
-from mlfabric.planning.linear import Floats, Ints, LinearProgram, weighted
-from mlfabric.planning.slots import Slots
+from mlfabric.planning.exact.linear import Floats, Ints, LinearProgram, weighted
+from mlfabric.planning.exact.slots import Slots
 from mlfabric.topology import Link
 
 

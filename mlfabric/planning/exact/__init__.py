@@ -1,0 +1,1 @@
+"""The exact optimum of small batches, by integer programs [paper, appendix]."""
