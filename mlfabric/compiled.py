@@ -46,8 +46,7 @@ def _folder() -> str | None:
     digest = hashlib.sha256()
     for source in (Path(__file__), *sorted(_SOURCES.glob("*.py"))):
         digest.update(source.read_bytes())
-    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for parent in (_SOURCES / "__pycache__", users / "mlfabric"):
+    for parent in (_SOURCES / "__pycache__", *_users_caches()):
         folder = parent / digest.hexdigest()[:16]
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -56,3 +55,13 @@ def _folder() -> str | None:
         if os.access(folder, os.W_OK):
             return str(folder)
     return None
+
+
+def _users_caches() -> tuple[Path, ...]:
+    """The user's cache; nothing for a user without a home."""
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return (Path(given) / "mlfabric",)
+    try:
+        return (Path.home() / ".cache" / "mlfabric",)
+    except RuntimeError:
+        return ()

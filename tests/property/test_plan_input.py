@@ -1,4 +1,7 @@
-"""Whatever stands anywhere in the planner's input, there is an answer or one line of refusal."""
+"""Whatever stands anywhere in the planner's input, there is an answer or one line of refusal.
+
+The order of an answer keeps the delay bound.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlfabric.plan import answer
 from mlfabric.plan.__main__ import main
 
 RATES = [[0.0, 2e6], [1.0, 0.0], [1.5, 1e6]]
@@ -76,6 +80,59 @@ def test_an_answer_or_one_line(changes: list[tuple[tuple[Any, ...], Any]]) -> No
 def test_what_is_no_problem_is_refused_in_one_line(data: bytes) -> None:
     status, out, err = called(data)
     assert (status, out, len(err.splitlines())) == (2, "", 1)
+
+
+waiting = st.builds(
+    lambda worker, mb, version, ready: {
+        "worker": worker,
+        "bytes": mb * 10**6,
+        "version": version,
+        "ready": ready,
+    },
+    st.sampled_from("abcd"),
+    st.integers(1, 4),
+    st.integers(0, 6),
+    st.sampled_from([0.0, 1.0, 2.5]),
+)
+modes = st.sampled_from(
+    [{"sharing": "fair"}]
+    + [
+        {"aggregation": mode, "aggregators": ["h", "a"], "ordering": ordering}
+        for mode in ("none", "paper", "refined", "pipelined")
+        for ordering in ("shortest", "delay_aware")
+    ]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(waiting, min_size=1, max_size=7), st.integers(0, 8), modes)
+def test_the_order_keeps_the_bound(
+    batch: list[dict[str, Any]], bound: int, mode: dict[str, Any]
+) -> None:
+    """Read beside `groups`: the version at which a member is applied is that before its group."""
+    updates = {f"u{i}": update for i, update in enumerate(batch)}
+    hosts = {host: {"egress": RATES, "ingress": RATES} for host in "abcdhs"}
+    given = answer(
+        {
+            "server": "s",
+            "links": hosts,
+            "version": 6,
+            "delay_bound": bound,
+            "updates": [{"id": id, **update} for id, update in updates.items()],
+            **mode,
+        }
+    )
+    place = 0
+    for group in given["groups"]:
+        members = given["order"][place : place + len(group["members"])]
+        assert members == sorted(group["members"])  # the input's order
+        assert group["version_before"] == 6 + place
+        assert all(6 + place - updates[id]["version"] <= bound for id in members)
+        assert {given["completion"][id] for id in members} == {group["commit"]}
+        place += len(members)
+    assert place == len(given["order"])
+    ends = [given["completion"][id] for id in given["order"]]
+    assert ends == sorted(ends)
 
 
 def put(problem: Any, where: tuple[Any, ...], value: Any) -> None:

@@ -161,6 +161,10 @@ def test_the_chart_names_lanes_transfers_and_versions() -> None:
     assert axes.get_xlabel() == "time (s)"
 
 
+def test_a_version_may_be_written_with_a_fraction_of_zero() -> None:
+    assert "v8: u1" in labels(drawn({**PROBLEM, "version": 7.0}, SUMMED))
+
+
 def test_a_group_has_one_color_and_its_neighbor_another() -> None:
     colors = gantt.group_colors(SUMMED)
     assert colors["u2"] == colors["u3"] != colors["u1"]

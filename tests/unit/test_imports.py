@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ["actions", "events", "payload", "planning", "policies", "scheduler", "store", "topology"]
+EDGES = ["compiled", "plan"]
 PACKAGES = {
-    "mlfabric": ["errors", "engines", "engines/mpi", "emulation", "view", *CORE],
+    "mlfabric": ["errors", "engines", "engines/mpi", "emulation", "view", *CORE, *EDGES],
     "workloads": [],
     "experiments": ["tracking"],
     "analysis": ["load"],
@@ -63,7 +64,9 @@ def test_an_empty_project_keeps_the_rules(project: Path) -> None:
         ("workloads/lda.py", "import hydra"),
         ("analysis/stats.py", "import experiments"),
         ("analysis/stats.py", "import mlfabric"),
+        ("analysis/stats.py", "import mlfabric.planning"),
         ("analysis/stats.py", "import mlflow"),
+        ("mlfabric/planning.py", "import mlfabric.plan"),
         ("experiments/run.py", "import mlflow"),
         ("mlfabric/scheduler.py", "import time"),
         ("mlfabric/planning.py", "from pathlib import Path"),
@@ -100,3 +103,12 @@ def test_the_core_imports_without_frameworks_or_mpi() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_a_policy_is_known_without_loading_what_it_plans_with() -> None:
+    """Every rank asks the policy where it is hosted; one alone plans, and compiles."""
+    code = "import sys, mlfabric.policies.mlfabric_a; print('numba' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "False"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,27 +33,35 @@ PROBLEM = {
 
 NAN, INF = float("nan"), float("inf")
 RATE = "must be a number, at least 0"
+LARGEST = "must be at most 1e+15 in magnitude"
+UNICODE = "must be a text without lone surrogates"
 LAST = "must be at least 1e-09, as the last rate holds for ever"
+
+KEYS = (
+    "server, links, updates, now, version, delay_bound, ordering, sharing, aggregation, "
+    "aggregators, aggregator_choice, reuse_aggregators, seed, model_bytes, chunk_bytes, racks, "
+    "replica"
+)
 
 # (where, new value, the complaint)
 REFUSED_FIELDS: list[tuple[tuple[Any, ...], Any, str]] = [
     # out of range
     (("updates", 1, "bytes"), -5, "updates[1].bytes: -5: must be an integer, above 0"),
     (("updates", 0, "bytes"), 0, "updates[0].bytes: 0: must be an integer, above 0"),
-    (
-        ("updates", 0, "bytes"),
-        10**16,
-        "updates[0].bytes: 10000000000000000: must be at most 1e+15 in magnitude",
-    ),
+    (("updates", 0, "bytes"), 10**16, f"updates[0].bytes: 10000000000000000: {LARGEST}"),
     (("updates", 0, "norm"), -1.0, "updates[0].norm: -1.0: must be a number, at least 0 or null"),
     (("updates", 0, "version"), -1, "updates[0].version: -1: must be an integer, at least 0"),
     (("updates", 0, "id"), "", 'updates[0].id: "": must be a text, not empty'),
     (
         ("updates", 0, "ready"),
-        1e13,
-        "updates[0].ready: 10000000000000.0: must be at most 1e+12 in magnitude",
+        1e11,
+        "updates[0].ready: 100000000000.0: must be at most 1e+10 in magnitude",
     ),
-    (("now",), -1e300, "now: -1e+300: must be at most 1e+12 in magnitude"),
+    (("now",), -1e300, "now: -1e+300: must be at most 1e+10 in magnitude"),
+    (("updates", 0, "norm"), 1e308, f"updates[0].norm: 1e+308: {LARGEST}"),
+    (("updates", 0, "version"), 1e16, f"updates[0].version: 10000000000000000: {LARGEST}"),
+    (("replica", "divergence_bound"), 1e308, f"replica.divergence_bound: 1e+308: {LARGEST}"),
+    (("replica", "pending_norm"), 1.1e15, f"replica.pending_norm: 1100000000000000.0: {LARGEST}"),
     (("version",), -1, "version: -1: must be an integer, at least 0"),
     (("delay_bound",), -1, "delay_bound: -1: must be an integer, at least 0 or null"),
     (("seed",), -1, "seed: -1: must be an integer, at least 0"),
@@ -75,13 +81,18 @@ REFUSED_FIELDS: list[tuple[tuple[Any, ...], Any, str]] = [
     # wrong types
     (("updates", 0, "bytes"), True, "updates[0].bytes: true: must be an integer, above 0"),
     (("updates", 0, "bytes"), 1.5, "updates[0].bytes: 1.5: must be an integer, above 0"),
+    (("version",), 99.5, "version: 99.5: must be an integer, at least 0"),
+    (("delay_bound",), True, "delay_bound: true: must be an integer, at least 0 or null"),
+    (("seed",), 0.1, "seed: 0.1: must be an integer, at least 0"),
+    (("updates", 0, "bytes"), -1e6, "updates[0].bytes: -1000000: must be an integer, above 0"),
     (("updates", 0, "bytes"), "10", 'updates[0].bytes: "10": must be an integer, above 0'),
     (("updates", 0, "ready"), False, "updates[0].ready: false: must be a number"),
     (("updates", 0, "id"), 7, "updates[0].id: 7: must be a text, not empty"),
     (("updates", 0), [], "updates[0]: []: must be an object"),
     (("updates",), {}, "updates: {}: must be a list, not empty"),
     (("server",), None, "server: null: must be a text, not empty"),
-    (("links",), [1], "links: […]: must be an object"),
+    (("links",), [1], "links: […]: must be an object, not empty"),
+    (("links",), {}, "links: {}: must be an object, not empty"),
     (("links", "w1"), 3, "links.w1: 3: must be an object"),
     (("links", "w1", "egress"), 1e6, "links.w1.egress: 1000000.0: must be a list, not empty"),
     (("links", "w1", "egress", 0), 5, "links.w1.egress[0]: 5: must be a pair [time, bytes/s]"),
@@ -111,7 +122,7 @@ REFUSED_FIELDS: list[tuple[tuple[Any, ...], Any, str]] = [
     (("server",), "s\n" * 99, 'server: "' + "s\\n" * 12 + "s\\…: must be a host in links"),
     # missing and unknown keys
     (("server",), MISSING, "server: missing; must be a text, not empty"),
-    (("links",), MISSING, "links: missing; must be an object"),
+    (("links",), MISSING, "links: missing; must be an object, not empty"),
     (("updates",), MISSING, "updates: missing; must be a list, not empty"),
     (("updates", 1, "id"), MISSING, "updates[1].id: missing; must be a text, not empty"),
     (("updates", 1, "worker"), MISSING, "updates[1].worker: missing; must be a text, not empty"),
@@ -129,6 +140,17 @@ REFUSED_FIELDS: list[tuple[tuple[Any, ...], Any, str]] = [
     (("updates", 0, "byte"), 3, "updates[0].byte: unknown key; did you mean bytes?"),
     (("links", "w1", "up"), RATES, "links.w1.up: unknown key; known: egress, ingress"),
     (("links", "w1", "a b\n"), RATES, 'links.w1["a b\\n"]: unknown key; known: egress, ingress'),
+    (("links", "w1", "x" * 99), [], f'links.w1["{"x" * 38}…]: unknown key; known: egress, ingress'),
+    (("\x1b[31m",), 1, f'["\\u001b[31m"]: unknown key; known: {KEYS}'),
+    (("\ud800",), 1, f'the input: the key "\\ud800" {UNICODE}'),
+    (("links", "\ud800"), 1, f'links: the key "\\ud800" {UNICODE}'),
+    (("links", "w1", "\ud800"), 1, f'links.w1: the key "\\ud800" {UNICODE}'),
+    (("updates", 1, "\ud800"), 1, f'updates[1]: the key "\\ud800" {UNICODE}'),
+    (("racks", "\ud800"), {}, f'racks: the key "\\ud800" {UNICODE}'),
+    (("racks", "r1", "\ud800"), 1, f'racks.r1: the key "\\ud800" {UNICODE}'),
+    (("replica", "\ud800"), 1, f'replica: the key "\\ud800" {UNICODE}'),
+    (("updates", 0, "id"), "\ud800", f'updates[0].id: "\\ud800": {UNICODE}'),
+    (("aggregators", 0), "\ud800", f'aggregators[0]: "\\ud800": {UNICODE}'),
     (("racks", ""), {}, 'racks: the key "" must be a text, not empty'),
     (("links", ""), {}, 'links: the key "" must be a text, not empty'),
     (("links", "[key]"), "x", 'links["[key]"]: "x": must be an object'),
@@ -157,12 +179,12 @@ REFUSED_FIELDS: list[tuple[tuple[Any, ...], Any, str]] = [
     (
         ("racks", "r2", "hosts", 0),
         "w2",
-        'racks.r2.hosts[0]: "w2": must be in one rack only; it is in r1 already',
+        'racks.r2.hosts[0]: "w2": must be in one rack only; it is in "r1" already',
     ),
     (
         ("racks", "r1", "hosts"),
         ["w1", "w1"],
-        'racks.r1.hosts[1]: "w1": must be in one rack only; it is in r1 already',
+        'racks.r1.hosts[1]: "w1": must be in one rack only; it is in "r1" already',
     ),
     (("updates", 1, "id"), "u1", 'updates[1].id: "u1": must be unlike every id before it'),
     (
@@ -204,6 +226,40 @@ REFUSED_FIELDS: list[tuple[tuple[Any, ...], Any, str]] = [
     ),
     (("updates",), [], "updates: []: must be a list, not empty"),
     (("sharing",), "fair", 'aggregation: "paper": must be none with sharing fair'),
+    (
+        ("links", "w2", "egress"),
+        [[i, 1] for i in range(357143)],
+        "links.w2.egress: 357143 rates: must be at most 357142 with 14 links",
+    ),
+]
+
+ALONE = PROBLEM | {"aggregators": [], "replica": None}
+ODD = ["r\n\x1b[31m", "x" * 99]
+RACK = {"up": RATES, "down": RATES}
+
+# Problems with more than one change, and the complaint.
+REFUSED_TOGETHER: list[tuple[dict[str, Any], str]] = [
+    (
+        ALONE | {"sharing": "fair", "ordering": "delay_aware"},
+        'ordering: "delay_aware": must be shortest with sharing fair',
+    ),
+    (
+        PROBLEM | {"sharing": "fair", "aggregators": []},
+        'sharing: "fair": must be time with a replica',
+    ),
+    (
+        ALONE | {"racks": {name: {"hosts": ["w1"], **RACK} for name in ODD}},
+        f'racks["{ODD[1][:38]}…].hosts[0]: "w1": must be in one rack only; '
+        'it is in "r\\n\\u001b[31m" already',
+    ),
+    (
+        ALONE
+        | {
+            "links": PROBLEM["links"] | {ODD[0]: PROBLEM["links"]["w1"]},  # type: ignore[index,operator]
+            "racks": {ODD[0]: {"hosts": ["w1"], **RACK}},
+        },
+        'racks["r\\n\\u001b[31m"]: must not be named like a host in links',
+    ),
 ]
 
 REFUSED_TEXTS: list[tuple[bytes, str]] = [
@@ -268,6 +324,13 @@ def test_a_bad_field_is_named(
     assert str(raised.value) == line
 
 
+@pytest.mark.parametrize(("problem", "line"), REFUSED_TOGETHER)
+def test_what_does_not_go_together_is_told(
+    problem: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(capsys, [], json.dumps(problem).encode()) == line
+
+
 @pytest.mark.parametrize(("data", "line"), REFUSED_TEXTS)
 def test_a_bad_text_is_told(data: bytes, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, ["-"], data) == line
@@ -286,79 +349,6 @@ def test_keys_that_no_json_text_has() -> None:
         answer({**PROBLEM, 3: 4})  # type: ignore[dict-item]
     with pytest.raises(SettingError, match=r"^links: the key 3 must be a text, not empty$"):
         answer(changed(("links", 3), {}))
-
-
-def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nowhere = str(tmp_path / "nowhere.json")
-    assert refused(capsys, [nowhere]) == f"{nowhere}: No such file or directory"
-    assert refused(capsys, [str(tmp_path)]) == f"{tmp_path}: Is a directory"
-
-
-@pytest.mark.parametrize(
-    ("argv", "line"),
-    [
-        (["--plott", "x"], "unrecognized arguments: --plott"),
-        (["a", "b"], "unrecognized arguments: b"),
-        (["--plot"], "argument --plot: expected one argument"),
-    ],
-)
-def test_bad_arguments(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused(capsys, argv) == line
-
-
-def test_a_chart_that_cannot_be_written_is_refused_before_planning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mlfabric.plan.solving.solve", lambda *_, **__: pytest.fail("planned"))
-    (tmp_path / "folder.png").mkdir()
-    data = json.dumps(PROBLEM).encode()
-    for name, reason in [
-        ("out.xyz", "must end in .png, .pdf, .svg"),
-        ("out", "must end in .png, .pdf, .svg"),
-        ("nowhere/out.png", "No such file or directory"),
-        ("folder.png", "Is a directory"),
-    ]:
-        path = tmp_path / name
-        assert refused(capsys, ["--plot", str(path)], data) == f"--plot: {path}: {reason}"
-
-
-def test_a_refused_input_leaves_no_chart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    refused(capsys, ["--plot", str(tmp_path / "out.png")], b"{}")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("package", "argv", "line"),
-    [
-        ("matplotlib", ["--plot", "x.png"], "--plot: matplotlib is not installed; pip install"),
-        ("pydantic", [], "the planner: pydantic is not installed; pip install 'mlfabric[plan]'"),
-    ],
-)
-def test_a_missing_package_is_told(
-    package: str,
-    argv: list[str],
-    line: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for name in [*sys.modules]:
-        if name.split(".")[0] == package or name.startswith("mlfabric.plan."):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [_Hidden(package), *sys.meta_path])
-    assert refused(capsys, argv, json.dumps(PROBLEM).encode()).startswith(line)
-
-
-class _Hidden:
-    """Makes one package impossible to find."""
-
-    def __init__(self, package: str) -> None:
-        self._package = package
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name.split(".")[0] == self._package:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def test_an_input_too_large_for_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
