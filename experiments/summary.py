@@ -87,11 +87,15 @@ def find_flaw(config: RunConfig, records: Records) -> str | None:
 
 
 def time_to_target_s(metrics: pd.DataFrame, metric: Metric, target: float | None) -> float | None:
-    """Clock of the first snapshot at or past the target; None when missed. NaN never reaches it."""
-    if target is None or metrics.empty:
+    """Clock of the first snapshot at or past the target; None when missed.
+
+    NaN never reaches it, and the untrained model does not count.
+    """
+    trained = metrics[metrics["version"] > 0]
+    if target is None or trained.empty:
         return None
-    values = metrics[metric.name]
-    reached = metrics.loc[values >= target if metric.goal == "max" else values <= target]
+    values = trained[metric.name]
+    reached = trained.loc[values >= target if metric.goal == "max" else values <= target]
     return float(reached["elapsed_s"].min()) if len(reached) else None
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from mlfabric.events import Update
 from mlfabric.planning.aggregation import paper_groups
 from mlfabric.planning.batch import Aggregation, Batch, Plan
+from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.grouping import Shape, direct, realize
 from mlfabric.planning.ordering import order
 from mlfabric.planning.pipelining import pipelined_groups
@@ -60,5 +61,6 @@ def warm_up() -> None:
     batch = Batch(updates, free, "s", version=4, delay_bound=5, aggregators=("a", "b"))
     for aggregation in _GROUPINGS:
         plan(replace(batch, aggregation=aggregation, ordering="delay_aware"))
+    plan_tree("s", ("a", "b"), free, 2.0, 1.0, 0.0)
     free.finish("a", "s", 0.0, 1.0)
     free.forget_before(0.0)

@@ -106,7 +106,8 @@ def test_a_finished_run(config: RunConfig, records: Records) -> None:
         ("min", (2.0, 0.4, 0.6), 0.5, 2.0),  # the first time, though it is lost again
         ("min", (2.0, 1.0, 0.6), 0.5, None),
         ("max", (0.1, 0.6, 0.7), 0.5, 2.0),
-        ("max", (0.6, 0.1, 0.1), 0.5, 0.0),
+        ("max", (0.6, 0.1, 0.1), 0.5, None),  # the untrained model reached it
+        ("max", (0.6, 0.6, 0.1), 0.5, 2.0),
         ("min", (math.nan, math.nan), 0.5, None),  # NaN is no result, whatever the goal
         ("max", (math.nan, math.nan), 0.5, None),
         ("min", (math.nan, 0.1), 0.5, 2.0),
