@@ -53,22 +53,17 @@ class Reproduction:
     def carry_out(self) -> int:
         """Exit status: 0 when every planned run is there and every figure is drawn."""
         self._plan.write(self._plan_file)
-        planned = self._draw_planned()
-        if not self._runs:
-            return 0 if planned else 1
-        done = self._finished()
+        write_answers(self._plan.from_planner, self._plan_file.parent / "plans")
+        done = self._finished() if self._runs else set()
         missing = [run for run in self._runs if run.fingerprint not in done]
-        self._announce(missing)
+        if missing and self._plan.from_planner:
+            self._draw(self._plan.from_planner)  # what the planner answers waits for no run
+        if self._runs:
+            self._announce(missing)
         failures = self._run_all(missing)
         drawn = self._draw(self._figures)
         self._report(failures)
         return 0 if drawn and not failures else 1
-
-    def _draw_planned(self) -> bool:
-        """The figures that the planner answers at once: no run has to be waited for."""
-        figures = self._plan.from_planner
-        write_answers(figures, self._plan_file.parent / "plans")
-        return not figures or self._draw(figures)
 
     def _announce(self, missing: Sequence[PlannedRun]) -> None:
         reused = len(self._runs) - len(missing)
