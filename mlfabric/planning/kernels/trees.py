@@ -56,164 +56,141 @@ class _Open(NamedTuple):
     inside: Bools
 
 
-@inner
-def _book_between(
-    net: Net, s: Scratch, undo: Undo, src: int, dst: int, ready: float, n_bytes: float
-) -> bool:
-    m = route(net, src, dst, s.rows)
-    return book(net, s, m, stream(net, s, m, ready, n_bytes)[0], undo)
+class _Work(NamedTuple):
+    """Everything that forming groups works on and with."""
+
+    net: Net
+    s: Scratch
+    undo: Undo
+    jobs: Jobs
+    sites: Sites
+    may_sum: Bools
+    trees: Trees
+    group: _Open
 
 
 @inner
-def _add_node(trees: Trees, group: _Open, host: int, parent: int, depth: int) -> int:
+def _book_between(w: _Work, src: int, dst: int, ready: float, n_bytes: float) -> bool:
+    m = route(w.net, src, dst, w.s.rows)
+    return book(w.net, w.s, m, stream(w.net, w.s, m, ready, n_bytes)[0], w.undo)
+
+
+@inner
+def _add_node(w: _Work, host: int, parent: int, depth: int) -> int:
     """Returns its place among the nodes."""
-    place = trees.size[0]
-    trees.node[place], trees.parent[place] = host, parent
-    trees.owner[place], trees.depth[place] = group.at[JOB], depth
-    trees.size[0] = place + 1
-    group.inside[host] = True
+    place = w.trees.size[0]
+    w.trees.node[place], w.trees.parent[place] = host, parent
+    w.trees.owner[place], w.trees.depth[place] = w.group.at[JOB], depth
+    w.trees.size[0] = place + 1
+    w.group.inside[host] = True
     return int(place)
 
 
 @inner
-def _sum_with(jobs: Jobs, sites: Sites, group: _Open, job: int) -> float:
+def _sum_with(w: _Work, job: int) -> float:
     """Bytes of the group's sum with one job more."""
-    largest = max(group.of[LARGEST], jobs.n_bytes[job])
-    return float(min(group.of[TOTAL] + jobs.n_bytes[job], max(largest, sites.model_bytes)))
+    largest = max(w.group.of[LARGEST], w.jobs.n_bytes[job])
+    return float(min(w.group.of[TOTAL] + w.jobs.n_bytes[job], max(largest, w.sites.model_bytes)))
 
 
 @inner
-def _best_node(
-    net: Net, s: Scratch, trees: Trees, group: _Open, src: int, ready: float, n_bytes: float
-) -> tuple[int, float]:
+def _best_node(w: _Work, src: int, ready: float, n_bytes: float) -> tuple[int, float]:
     """The node over which something reaches the root first, and when."""
     best, best_end = int(np.int64(-1)), np.inf
-    for place in range(group.at[NODE], trees.size[0]):
-        m = route(net, src, trees.node[place], s.rows)
-        end = stream(net, s, m, ready, n_bytes)[1] + group.of[LAG] * trees.depth[place]
+    for place in range(w.group.at[NODE], w.trees.size[0]):
+        m = route(w.net, src, w.trees.node[place], w.s.rows)
+        end = stream(w.net, w.s, m, ready, n_bytes)[1] + w.group.of[LAG] * w.trees.depth[place]
         if best < 0 or end < best_end - tolerance(best_end - ready, ready, 1):
             best, best_end = place, end
     return best, best_end
 
 
 @inner
-def _nearest(net: Net, s: Scratch, jobs: Jobs, sites: Sites, group: _Open, job: int) -> int:
+def _nearest(w: _Work, job: int) -> int:
     """The aggregator outside the tree that a job would reach first; -1: there is none."""
     best, best_end = int(np.int64(-1)), np.inf
-    for host in sites.aggregators:
-        if not group.inside[host]:
-            end = leg(net, s, jobs, job, host, sites.now)[2]
+    for host in w.sites.aggregators:
+        if not w.group.inside[host]:
+            end = leg(w.net, w.s, w.jobs, job, host, w.sites.now)[2]
             if end < best_end:
                 best, best_end = host, end
     return best
 
 
 @inner
-def _entry(
-    net: Net,
-    s: Scratch,
-    jobs: Jobs,
-    sites: Sites,
-    may_sum: Bools,
-    trees: Trees,
-    group: _Open,
-    job: int,
-) -> tuple[float, int, int]:
+def _entry(w: _Work, job: int) -> tuple[float, int, int]:
     """How a job would join: when it is at the root, under which node (-1: a root is needed), and
     which host becomes a node for it (-1: none has to)."""
-    host, first = jobs.host[job], group.at[JOB]
+    host, first = w.jobs.host[job], w.group.at[JOB]
     none = int(np.int64(-1))
-    if trees.size[0] == group.at[NODE]:  # the first member is on its way alone
-        root = host if may_sum[host] else _nearest(net, s, jobs, sites, group, job)
+    if w.trees.size[0] == w.group.at[NODE]:  # the first member is on its way alone
+        root = host if w.may_sum[host] else _nearest(w, job)
         if root < 0:
             return np.inf, none, none
-        end = leg(net, s, jobs, job, root, sites.now)[2]
-        end = max(end, leg(net, s, jobs, first, root, sites.now)[2])
-        return end + group.of[LAG], none, root
-    ready, n_bytes = max(jobs.ready[job], sites.now), jobs.n_bytes[job]
-    under, end = _best_node(net, s, trees, group, host, ready, n_bytes)
-    if end <= group.of[END]:
+        end = leg(w.net, w.s, w.jobs, job, root, w.sites.now)[2]
+        end = max(end, leg(w.net, w.s, w.jobs, first, root, w.sites.now)[2])
+        return end + w.group.of[LAG], none, root
+    ready, n_bytes = max(w.jobs.ready[job], w.sites.now), w.jobs.n_bytes[job]
+    under, end = _best_node(w, host, ready, n_bytes)
+    if end <= w.group.of[END]:
         return end, under, none
-    extra = _nearest(net, s, jobs, sites, group, job)
+    extra = _nearest(w, job)
     if extra < 0:
         return end, under, none
-    total = _sum_with(jobs, sites, group, job)
-    over, later = _best_node(net, s, trees, group, extra, ready, total)
-    later = max(later, leg(net, s, jobs, job, extra, sites.now)[2] + group.of[LAG])
+    total = _sum_with(w, job)
+    over, later = _best_node(w, extra, ready, total)
+    later = max(later, leg(w.net, w.s, w.jobs, job, extra, w.sites.now)[2] + w.group.of[LAG])
     return (later, over, extra) if later < end else (end, under, none)
 
 
 @inner
-def _enter(
-    net: Net,
-    s: Scratch,
-    undo: Undo,
-    jobs: Jobs,
-    sites: Sites,
-    may_sum: Bools,
-    trees: Trees,
-    group: _Open,
-    job: int,
-    under: int,
-    extra: int,
-) -> bool:
+def _enter(w: _Work, job: int, under: int, extra: int) -> bool:
     """Reserve what joining takes; whether there was room."""
-    host, first = jobs.host[job], group.at[JOB]
-    ready, total = max(jobs.ready[job], sites.now), _sum_with(jobs, sites, group, job)
+    host, first = w.jobs.host[job], w.group.at[JOB]
+    ready, total = max(w.jobs.ready[job], w.sites.now), _sum_with(w, job)
     if under < 0:
-        rewind(net, undo, group.at[MARK])
-        under = _add_node(trees, group, extra, sites.server, int(np.int64(1)))
-        trees.to[first] = extra
-        done = _book_between(net, s, undo, extra, sites.server, ready, total)
-        m, k, _ = leg(net, s, jobs, first, extra, sites.now)
-        done &= book(net, s, m, k, undo)
+        rewind(w.net, w.undo, w.group.at[MARK])
+        under = _add_node(w, extra, w.sites.server, int(np.int64(1)))
+        w.trees.to[first] = extra
+        done = _book_between(w, extra, w.sites.server, ready, total)
+        m, k, _ = leg(w.net, w.s, w.jobs, first, extra, w.sites.now)
+        done &= book(w.net, w.s, m, k, w.undo)
     else:
-        root, grown = trees.node[group.at[NODE]], total - group.of[SUM]
-        done = _book_between(net, s, undo, root, sites.server, group.of[END], grown)
+        root, grown = w.trees.node[w.group.at[NODE]], total - w.group.of[SUM]
+        done = _book_between(w, root, w.sites.server, w.group.of[END], grown)
         if extra >= 0:
-            parent = trees.node[under]
-            under = _add_node(trees, group, extra, parent, trees.depth[under] + 1)
-            done &= _book_between(net, s, undo, extra, parent, ready, total)
-    target = trees.node[under]
-    m, k, _ = leg(net, s, jobs, job, target, sites.now)
-    done &= book(net, s, m, k, undo)
-    if may_sum[host] and not group.inside[host]:
-        _add_node(trees, group, host, target, trees.depth[under] + 1)
+            parent = w.trees.node[under]
+            under = _add_node(w, extra, parent, w.trees.depth[under] + 1)
+            done &= _book_between(w, extra, parent, ready, total)
+    target = w.trees.node[under]
+    m, k, _ = leg(w.net, w.s, w.jobs, job, target, w.sites.now)
+    done &= book(w.net, w.s, m, k, w.undo)
+    if w.may_sum[host] and not w.group.inside[host]:
+        _add_node(w, host, target, w.trees.depth[under] + 1)
         target = host
-    trees.to[job], trees.opens[job] = target, False
-    group.of[SUM] = total
-    group.of[TOTAL] += jobs.n_bytes[job]
-    group.of[LARGEST] = max(group.of[LARGEST], jobs.n_bytes[job])
+    w.trees.to[job], w.trees.opens[job] = target, False
+    w.group.of[SUM] = total
+    w.group.of[TOTAL] += w.jobs.n_bytes[job]
+    w.group.of[LARGEST] = max(w.group.of[LARGEST], w.jobs.n_bytes[job])
     return done
 
 
 @inner
-def _open(
-    net: Net,
-    s: Scratch,
-    undo: Undo,
-    jobs: Jobs,
-    sites: Sites,
-    may_sum: Bools,
-    chunk_bytes: float,
-    trees: Trees,
-    group: _Open,
-    job: int,
-) -> bool:
+def _open(w: _Work, job: int, chunk_bytes: float) -> bool:
     """A group of one, sent straight to the server; whether there was room."""
-    host = jobs.host[job]
-    m, k, end = leg(net, s, jobs, job, sites.server, sites.now)
-    group.at[JOB], group.at[NODE], group.at[MARK] = job, trees.size[0], undo.top[0]
-    group.of[END] = end
-    group.of[SUM] = group.of[TOTAL] = group.of[LARGEST] = jobs.n_bytes[job]
-    took = end - max(jobs.ready[job], sites.now)
-    group.of[LAG] = took * min(chunk_bytes / jobs.n_bytes[job], 1.0)
-    group.inside[:] = False
-    trees.opens[job], trees.to[job] = True, sites.server
-    if may_sum[host]:
-        _add_node(trees, group, host, sites.server, int(np.int64(1)))
-        trees.to[job] = host
-    return book(net, s, m, k, undo)
+    host = w.jobs.host[job]
+    m, k, end = leg(w.net, w.s, w.jobs, job, w.sites.server, w.sites.now)
+    w.group.at[JOB], w.group.at[NODE], w.group.at[MARK] = job, w.trees.size[0], w.undo.top[0]
+    w.group.of[END] = end
+    w.group.of[SUM] = w.group.of[TOTAL] = w.group.of[LARGEST] = w.jobs.n_bytes[job]
+    took = end - max(w.jobs.ready[job], w.sites.now)
+    w.group.of[LAG] = took * min(chunk_bytes / w.jobs.n_bytes[job], 1.0)
+    w.group.inside[:] = False
+    w.trees.opens[job], w.trees.to[job] = True, w.sites.server
+    if w.may_sum[host]:
+        _add_node(w, host, w.sites.server, int(np.int64(1)))
+        w.trees.to[job] = host
+    return book(w.net, w.s, m, k, w.undo)
 
 
 @compiled
@@ -240,23 +217,24 @@ def trees(
         nodes[3],
         np.zeros(1, np.int64),
     )
-    s, undo = new_scratch(net), new_undo(64 + 12 * n, (64 + 12 * n) * net.times.shape[1])
+    undo = new_undo(64 + 12 * n, (64 + 12 * n) * net.times.shape[1])
     group = _Open(np.zeros(3, np.int64), np.zeros(5), np.zeros(hosts, np.bool_))
+    w = _Work(net, new_scratch(net), undo, jobs, sites, may_sum, found, group)
     for job in range(n):
         done = joined = False
         if job:
-            there, under, extra = _entry(net, s, jobs, sites, may_sum, found, group, job)
+            there, under, extra = _entry(w, job)
             end = group.of[END]
-            grown = _sum_with(jobs, sites, group, job) - group.of[SUM]
-            after = max(there, soonest(net, s, sites.server, end, grown))
-            gain = leg(net, s, jobs, job, sites.server, sites.now)[2] - after
+            grown = _sum_with(w, job) - group.of[SUM]
+            after = max(there, soonest(net, w.s, sites.server, end, grown))
+            gain = leg(net, w.s, jobs, job, sites.server, sites.now)[2] - after
             cost = (job - group.at[JOB]) * (after - end)
             joined = after <= end or (gain > 0 and cost <= patience * gain)
         if joined:
-            done = _enter(net, s, undo, jobs, sites, may_sum, found, group, job, under, extra)
+            done = _enter(w, job, under, extra)
             group.of[END] = after
         else:
-            done = _open(net, s, undo, jobs, sites, may_sum, chunk_bytes, found, group, job)
+            done = _open(w, job, chunk_bytes)
         if not done:
             return False, found
     return True, found
