@@ -1,4 +1,4 @@
-"""The paper's integer program in one piece, as section 6 of the specification states it.
+"""The paper's integer program [paper, appendix] in one piece, for instances that it can solve.
 
 Slower than `mlfabric.planning.exact`, and shares none of its code.
 """
