@@ -34,7 +34,7 @@ def plan(batch: Batch) -> tuple[Shapes, list[str], float]:
 
 
 def _tolerance(span: float, now: float, count: int) -> float:
-    return 1e-9 * span + count * 1e-15 * (abs(now) + span)
+    return 1e-9 * span + count * 4e-15 * (abs(now) + span)
 
 
 def _order(batch: Batch, links: Links) -> tuple[list[Update], list[str]]:
@@ -119,7 +119,7 @@ def _collect(
     for update in updates:
         ready = max(batch.ready_s(update), begin)
         pieces = _pieces(batch, links, update.worker, host, ready, update.bytes)
-        if _end(pieces, ready) > deadline:
+        if _end(pieces, ready) > deadline + _tolerance(deadline - begin, deadline, 1):
             break
         _reserve(batch, links, update.worker, host, pieces)
         members.append(update)

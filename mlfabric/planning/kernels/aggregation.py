@@ -37,10 +37,10 @@ def _collect(
 
     Returns whether there was room, how many were taken and when the last arrives.
     """
-    count, last = 0, begin
+    count, last, tie = 0, begin, tolerance(deadline - begin, deadline, 1)
     for job in range(first, len(jobs.host)):
         m, k, end = leg(net, s, jobs, job, host, begin)
-        if end > deadline:
+        if end > deadline + tie:
             break
         if not book(net, s, m, k, undo):
             return False, count, last

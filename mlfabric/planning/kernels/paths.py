@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 RESIDUE = 1e-9
 """A share of a rate, of a size or of a duration that is rounding."""
 
-ULPS = 1e-15
+ULPS = 4e-15
 """A share of a point in time that is rounding."""
 
 

@@ -132,7 +132,7 @@ def _entry(w: _Work, job: int) -> tuple[float, int, int]:
         return end + w.group.of[LAG], none, root
     ready, n_bytes = max(w.jobs.ready[job], w.sites.now), w.jobs.n_bytes[job]
     under, end = _best_node(w, host, ready, n_bytes)
-    if end <= w.group.of[END]:
+    if end <= w.group.of[END] + tolerance(end - ready, ready, 1):
         return end, under, none
     extra = _nearest(w, job)
     if extra < 0:
@@ -140,7 +140,8 @@ def _entry(w: _Work, job: int) -> tuple[float, int, int]:
     total = _sum_with(w, job)
     over, later = _best_node(w, extra, ready, total)
     later = max(later, leg(w.net, w.s, w.jobs, job, extra, w.sites.now)[2] + w.group.of[LAG])
-    return (later, over, extra) if later < end else (end, under, none)
+    earlier = later < end - tolerance(end - ready, ready, 1)
+    return (later, over, extra) if earlier else (end, under, none)
 
 
 @inner
@@ -228,8 +229,10 @@ def trees(
             grown = _sum_with(w, job) - group.of[SUM]
             after = max(there, soonest(net, w.s, sites.server, end, grown))
             gain = leg(net, w.s, jobs, job, sites.server, sites.now)[2] - after
-            cost = (job - group.at[JOB]) * (after - end)
-            joined = after <= end or (gain > 0 and cost <= patience * gain)
+            members, tie = job - group.at[JOB], tolerance(end - sites.now, sites.now, 1)
+            cost = members * (after - end)
+            fair = cost <= patience * gain + (members + patience) * tie
+            joined = after <= end + tie or (gain > tie and fair)
         if joined:
             done = _enter(w, job, under, extra)
             group.of[END] = after
