@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import count
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from mlfabric.planning.batch import Batch
@@ -72,6 +73,16 @@ def least_total(batch: Batch, slots: int) -> int:
             at_least(-profile.rate_at(t), *crossing)
     committed = [arrived[u, batch.server, t] for u in updates for t in range(slots)]
     committed += [via[u, a, t] for u in updates for a in batch.aggregators for t in range(slots)]
+    return len(updates) * slots - _most_passed(rows, committed, amounts, size)
+
+
+def _most_passed(
+    rows: list[tuple[NDArray[np.float64], float]],
+    committed: list[int],
+    amounts: set[int],
+    size: int,
+) -> int:
+    """The largest number of `committed` that are 1, by HiGHS; all but `amounts` are binary."""
     cost = np.zeros(size)
     cost[committed] = -1
     found = milp(
@@ -81,4 +92,4 @@ def least_total(batch: Batch, slots: int) -> int:
         constraints=LinearConstraint(np.array([r for r, _ in rows]), [b for _, b in rows], np.inf),
         options={"mip_rel_gap": 0.0},
     )
-    return len(updates) * slots + round(found.fun)
+    return -round(found.fun)
