@@ -10,13 +10,18 @@ TransferKind = Literal["update", "sum"]
 
 @dataclass(frozen=True)
 class StartTransfer:
-    """`src` sends the update, or the sum of the updates, named to `dst` (the next hop)."""
+    """`src` sends the update, or the sum of the updates, named to `dst` (the next hop).
+
+    `inputs` are transfers that arrive at `src`: they are summed with what `src` holds and passed
+    on chunk by chunk, as they come.
+    """
 
     transfer: str
     kind: TransferKind
     updates: tuple[str, ...]
     src: str
     dst: str
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

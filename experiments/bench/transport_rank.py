@@ -75,7 +75,7 @@ class Bench:
         node.on("cpu", self._add_cpu)
         node.on("heartbeat", lambda src, body: None)
         node.transport.on_chunk = self._on_chunk
-        self._cpu: dict[int, float] = {}
+        self._cpu: dict[str, float] = {}
 
     def receive_from(self, senders: Collection[int], n_bytes: int) -> float:
         """Seconds from the word to go until rank 0 holds all of what every sender sends."""
@@ -84,7 +84,7 @@ class Bench:
         self._arrived = 0
         started = time.monotonic()
         for rank in senders:
-            self.node.send(rank, "send", n_bytes)
+            self.node.send(HOSTS[rank], "send", n_bytes)
         self.node.run_until(lambda: self._arrived == len(senders))
         return time.monotonic() - started
 
@@ -95,19 +95,19 @@ class Bench:
         self.node.run_until(lambda: self._told > 0)
         before, until = _cpu_s(), time.monotonic() + IDLE_S
         self.node.run_until(lambda: time.monotonic() > until)
-        self.node.send(0, "cpu", _cpu_s() - before)
+        self.node.send(HOSTS[0], "cpu", _cpu_s() - before)
         if self.node.rank == 0:
             self.node.run_until(lambda: len(self._cpu) == len(HOSTS))
         return sum(self._cpu.values()) / IDLE_S
 
-    def _send(self, src: int, n_bytes: int) -> None:
+    def _send(self, src: str, n_bytes: int) -> None:
         header: dict[str, Any] = {}
-        self.node.transport.stream(src, header, np.zeros(n_bytes, np.uint8))
+        self.node.transport.stream(HOSTS.index(src), header, np.zeros(n_bytes, np.uint8))
 
-    def _idle(self, src: int, body: Any) -> None:
+    def _idle(self, src: str, body: Any) -> None:
         self._told += 1
 
-    def _add_cpu(self, src: int, cpu_s: float) -> None:
+    def _add_cpu(self, src: str, cpu_s: float) -> None:
         self._cpu[src] = cpu_s
 
     def _on_chunk(self, stream: Any) -> None:

@@ -1,4 +1,4 @@
-"""A worker's computation thread: computes updates, and asks its daemon to exchange them."""
+"""A worker's computation thread: one update at a time, each as long as the emulation says."""
 
 from __future__ import annotations
 
@@ -9,108 +9,90 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mlfabric.engines.mpi.node import Node
-from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, Trainer
+from numpy.typing import NDArray
+
+from mlfabric.engines.plan import Trainer
 from mlfabric.payload import Payload
-from mlfabric.view import ModelView
-
-
-class Stopped(Exception):
-    """The run is over; the computation thread ends."""
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A request of the computation thread to its daemon."""
+class Computed:
+    """An update, and how long it really took to compute."""
 
-    kind: str
-    body: Any
+    iteration: int
+    payload: Payload
+    started_s: float
+    real_s: float
+    emulated_s: float
 
 
 class Computation:
-    """Runs `exchange(self, iteration, update)` after every update, until the run stops.
+    """Computes what it is asked to in a thread of its own; its daemon fetches the results.
 
-    The daemon takes requests from `asked` and answers each with `answer`; while an answer is due
-    the thread waits, so the daemon may read what was handed over.
+    `emulated_s(iteration)` is how long a computation takes; `now` the run's clock; `wake` is set
+    when there is a result, or an error.
     """
 
     def __init__(
         self,
-        node: Node,
         trainer: Trainer,
-        view: ModelView,
-        exchange: Callable[[Computation, int, Payload], None],
+        emulated_s: Callable[[int], float],
+        now: Callable[[], float],
+        wake: threading.Event,
     ) -> None:
-        self.view = view
-        self.asked: queue.SimpleQueue[Ask] = queue.SimpleQueue()
-        self.error: BaseException | None = None
-        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._node = node
         self._trainer = trainer
-        self._exchange = exchange
+        self._emulated_s = emulated_s
+        self._now = now
+        self._wake = wake
+        self._asked: queue.SimpleQueue[tuple[int, NDArray[Any]] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Computed] = queue.SimpleQueue()
+        self._error: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="computation", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def ask(self, iteration: int, view: NDArray[Any]) -> None:
+        """Compute an update from `view`, which nobody may change before the result is fetched."""
+        self._asked.put((iteration, view))
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def fetch(self) -> Computed | None:
+        """The next result if there is one; raises what ended the thread, if that was an error."""
+        if self._error is not None:
+            raise self._error
+        try:
+            return self._done.get_nowait()
+        except queue.Empty:
+            return None
 
     def stop(self) -> None:
         """Interrupt whatever the thread waits for."""
-        if not self._stop.is_set():
-            self._stop.set()
-            self._answers.put(Stopped())
+        self._stop.set()
+        self._asked.put(None)
 
     @property
     def ended(self) -> bool:
-        """Whether the thread has ended; raises what ended it, if that was an error."""
-        if self.error is not None:
-            raise self.error
+        """Whether the thread has ended, or never began; raises what ended it, if an error."""
+        if self._error is not None:
+            raise self._error
         return not self._thread.is_alive()
-
-    def ask(self, kind: str, body: Any = None) -> Any:
-        """Hand a request to the daemon and wait for its answer; raises Stopped."""
-        self.asked.put(Ask(kind, body))
-        self._node.wake.set()
-        answer = self._answers.get()
-        if isinstance(answer, Stopped):
-            raise answer
-        return answer
-
-    def answer(self, value: Any) -> None:
-        """Called by the daemon."""
-        self._answers.put(value)
 
     def _run(self) -> None:
         try:
             self._trainer.load()
-            iteration = 0
-            while True:
-                self._exchange(self, iteration, self._compute(iteration))
-                iteration += 1
-        except Stopped:
-            pass
+            while (asked := self._asked.get()) is not None and not self._stop.is_set():
+                self._compute(*asked)
         except BaseException as error:  # handed to the daemon, which ends the job
-            self.error = error
-        self._node.wake.set()
+            self._error = error
+        self._wake.set()
 
-    def _compute(self, iteration: int) -> Payload:
+    def _compute(self, iteration: int, view: NDArray[Any]) -> None:
         """One real update, then a wait until its emulated time has passed."""
-        node, plan = self._node, self._node.plan
-        node.waiting_for = f"its computation of iteration {iteration}"
-        started, begun = node.now(), time.monotonic()
-        indices, values = self._trainer.compute(self.view.values)
-        real = time.monotonic() - begun
-        emulated = plan.computation_s(node.rank - FIRST_WORKER_RANK, iteration)
-        if self._stop.wait(max(emulated - real, 0.0)):
-            raise Stopped
-        node.records.add(
-            "computation",
-            worker=node.rank - FIRST_WORKER_RANK,
-            iteration=iteration,
-            started_s=started,
-            real_s=real,
-            emulated_s=emulated,
-            overran=real > plan.nominal_s,
-        )
-        node.activity += 1
-        return Payload(len(self.view.values), indices, values).scaled(plan.step_scale)
+        started_s, begun = self._now(), time.monotonic()
+        indices, values = self._trainer.compute(view)
+        real_s = time.monotonic() - begun
+        emulated_s = self._emulated_s(iteration)
+        if not self._stop.wait(max(emulated_s - real_s, 0.0)):
+            payload = Payload(len(view), indices, values)
+            self._done.put(Computed(iteration, payload, started_s, real_s, emulated_s))
+            self._wake.set()

@@ -10,24 +10,13 @@ from collections.abc import Callable
 import numpy as np
 from mpi4py import MPI
 
-from mlfabric import policies
-from mlfabric.engines.mpi.allreduce import AllreduceWorker
-from mlfabric.engines.mpi.coordination import Coordination
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
-from mlfabric.engines.mpi.part import Part
-from mlfabric.engines.mpi.plan import (
-    FIRST_WORKER_RANK,
-    SCHEDULER_RANK,
-    SERVER_RANK,
-    RankPlan,
-    Trainer,
-)
-from mlfabric.engines.mpi.records import write_atomically
-from mlfabric.engines.mpi.server import Server
-from mlfabric.engines.mpi.worker import Worker
+from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, RankPlan
+from mlfabric.engines.plan import Trainer
+from mlfabric.engines.records import write_atomically
+from mlfabric.engines.roles.casting import role_of
 from mlfabric.errors import SettingError
-from mlfabric.view import ModelView
 
 SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
@@ -59,7 +48,13 @@ def _check_size(comm: MPI.Comm, plan: RankPlan) -> None:
 
 
 def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
-    part = _part_of(node, make_trainer)
+    if node.rank == SCHEDULER_RANK:
+        Monitor(node)
+    if node.rank >= FIRST_WORKER_RANK:
+        trainer = make_trainer(node.rank - FIRST_WORKER_RANK)
+        trainer.warm_up()
+        node.computes_with(trainer)
+    role = role_of(node, lambda: np.load(node.plan.run_dir / "model0.npy"))
     _meet(node)
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
@@ -68,39 +63,17 @@ def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
         node.send_all("begin", (started, boot_identity()))
         write_atomically(node.plan.run_dir / "clock_start", repr(started))
     node.run_until(lambda: node.begun)
-    part.start()
-    node.run_until(part.ended)
-    part.finish()
+    if role is not None:
+        role.start()
+    node.run_until(lambda: node.idle)
+    if role is not None:
+        role.finish()
     _part_ways(node)
-
-
-def _part_of(node: Node, make_trainer: Callable[[int], Trainer]) -> Part:
-    """Wire this rank's role to its node."""
-    plan = node.plan
-    policy = policies.module(plan.policy)
-    collective = plan.policy in policies.COLLECTIVE
-    if not collective:
-        node.coordinator_rank = {"scheduler": SCHEDULER_RANK, "server": SERVER_RANK}[policy.PLACE]
-        node.plans_transfers = not policy.SENDS_AT_ONCE
-        if node.rank == node.coordinator_rank:
-            Coordination(node, policy.build(plan.context))
-    if node.rank == SCHEDULER_RANK:
-        Monitor(node)
-        return Part(node)
-    if node.rank == SERVER_RANK:
-        return Part(node) if collective else Server(node)
-    index = node.rank - FIRST_WORKER_RANK
-    trainer = make_trainer(index)
-    trainer.warm_up()
-    view = ModelView(np.load(plan.run_dir / "model0.npy"), conserved=plan.conserved)
-    if collective:
-        return AllreduceWorker(node, trainer, view, lambda: policy.build(plan.context, index))
-    return Worker(node, trainer, view, sends_at_once=policy.SENDS_AT_ONCE)
 
 
 def _meet(node: Node) -> None:
     """Open a connection between every two ranks, so that the run does not pay for that."""
-    met: set[int] = set()
+    met: set[str] = set()
     node.on("hello", lambda src, body: met.add(src))
     node.send_all("hello")
     node.run_until(lambda: len(met) == node.transport.size)
@@ -109,10 +82,8 @@ def _meet(node: Node) -> None:
 def _part_ways(node: Node) -> None:
     """Wait until every rank has stopped, take back what is on its way, and end together."""
     node.transport.cut_all()
-    node.send(SCHEDULER_RANK, "goodbye")
+    node.send(node.plan.scheduler, "goodbye")
     node.run_until(lambda: node.may_go)
     node.transport.close()
-    if node.counts:
-        node.records.add("totals", elapsed_s=node.now(), **node.counts)
-    node.records.close()
+    node.close()
     MPI.Finalize()

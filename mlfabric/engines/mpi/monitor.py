@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from mlfabric.engines.mpi.node import Node
-from mlfabric.engines.mpi.records import write_atomically
+from mlfabric.engines.records import write_atomically
 from mlfabric.errors import NothingMoves
 
 CHECK_S = 0.25
@@ -19,19 +19,19 @@ class Monitor:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._next_check = 0.0
-        self._latest: dict[int, dict[str, Any]] = {}
-        self._stopped: set[int] = set()
+        self._latest: dict[str, dict[str, Any]] = {}
+        self._stopped: set[str] = set()
         self._last_news: float | None = None
         node.on("heartbeat", self._heartbeat)
         node.on("goodbye", self._goodbye)
         node.every_turn(self._check)
 
-    def _heartbeat(self, src: int, beat: dict[str, Any]) -> None:
-        if self._latest.get(src, {}).get("activity") != beat["activity"] and src != self._node.rank:
+    def _heartbeat(self, src: str, beat: dict[str, Any]) -> None:
+        if self._latest.get(src, {}).get("activity") != beat["activity"] and src != self._node.host:
             self._last_news = time.monotonic()
         self._latest[src] = beat
 
-    def _goodbye(self, src: int, body: Any) -> None:
+    def _goodbye(self, src: str, body: Any) -> None:
         """A rank has stopped; when all have, they may go."""
         self._stopped.add(src)
         if len(self._stopped) == len(self._node.plan.hosts):
@@ -49,7 +49,7 @@ class Monitor:
             self._show_progress()
             self._stop_in_time(now)
         if quiet_s > node.plan.watchdog_s:
-            waiting = [r for r in range(len(node.plan.hosts)) if r not in self._stopped]
+            waiting = [host for host in node.plan.hosts if host not in self._stopped]
             what = "the run is over, but not all stop" if node.stopping else "nothing has moved"
             raise NothingMoves(f"{what} for {quiet_s:.0f} s: {self._story(waiting)}")
         return False
@@ -68,9 +68,8 @@ class Monitor:
         progress = {"elapsed_s": round(self._node.now(), 3), **counts}
         write_atomically(self._node.plan.run_dir / "progress.json", json.dumps(progress))
 
-    def _story(self, ranks: list[int]) -> str:
-        hosts, latest = self._node.plan.hosts, self._latest
+    def _story(self, hosts: list[str]) -> str:
         return "; ".join(
-            f"{hosts[rank]} waits for {latest.get(rank, {}).get('waiting', 'an unknown thing')}"
-            for rank in ranks
+            f"{host} waits for {self._latest.get(host, {}).get('waiting', 'an unknown thing')}"
+            for host in hosts
         )

@@ -5,17 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mpi4py import MPI
+from numpy.typing import NDArray
 
-from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
-from mlfabric.engines.mpi.records import Records
-from mlfabric.engines.mpi.transport import Incoming, Transport
-from mlfabric.errors import ProtocolError
-from mlfabric.events import TransferDone, TransferEnding, TransferProgress
+from mlfabric.engines.mpi.alarms import Alarms
+from mlfabric.engines.mpi.computing import Computation, Computed
+from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
+from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
+from mlfabric.engines.plan import Trainer
+from mlfabric.engines.records import Records, Snapshots
+from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
+from mlfabric.engines.roles.node import Header
+from mlfabric.engines.roles.node import Incoming as IncomingStream
+from mlfabric.engines.roles.node import Outgoing as OutgoingStream
+from mlfabric.errors import ProtocolError, SettingError
+from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
+from mlfabric.payload import Payload, to_wire
 
 NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
 """Naps of a rank without streams: up to so many without news, so many seconds each."""
@@ -24,34 +34,45 @@ BUSY_NAP_S = 0.001
 
 HEARTBEAT_S = 1.0
 
+RATE_CHECK_S = 0.05
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Node:
-    """One rank. Handlers are called with (source rank, message body); a message is (kind, body)."""
+    """One rank, as roles see it (`roles.node.Node`); a message is (kind, body)."""
 
     def __init__(self, comm: MPI.Comm, plan: RankPlan) -> None:
-        self.plan = plan
+        self._plan = plan
         self.transport = Transport(comm, plan.context.chunk_bytes)
         self.rank = self.transport.rank
         self.host = plan.hosts[self.rank]
-        self.records = Records(plan.run_dir, self.rank)
         self.wake = threading.Event()
         self.waiting_for = "the end of the run"
         self.counts: dict[str, int] = {}
         self.activity = 0
         self.asked_s = 0.0
-        self.stopping = False
         self.may_go = False
-        self.coordinator_rank: int | None = None
-        self.plans_transfers = False
-        self._handlers: dict[str, Callable[[int, Any], None]] = {}
+        self.on_stream: Callable[[IncomingStream], None] | None = None
+        self.on_received: Callable[[IncomingStream], None] | None = None
+        self._stopping = False
+        self._coordinator = coordinator_host(plan)
+        self._plans_transfers = plans_transfers(plan)
+        self._rank_of = {host: rank for rank, host in enumerate(plan.hosts)}
+        self._records = Records(plan.run_dir, self.rank)
+        self._computation: Computation | None = None
+        self._computed: Callable[[int, Payload], None] | None = None
+        self._alarms = Alarms()
+        self._handlers: dict[str, Callable[[str, Any], None]] = {}
         self._tasks: list[Callable[[], bool]] = []
         self._inbox: deque[tuple[int, Any]] = deque()
         self._zero: float | None = None
         self._next_beat = 0.0
-        self.transport.on_cut = self.record_transfer
+        self.transport.on_stream = self._on_stream
+        self.transport.on_chunk = self._on_chunk
+        self.transport.on_cut = self._record_transfer
         self.transport.on_message = lambda src, message: self._inbox.append((src, message))
+        self.every_turn(lambda: self._alarms.ring(self.now()))
         self.on("begin", self._begin)
         self.on("stop", self._stop)
         self.on("go", self._go)
@@ -61,49 +82,105 @@ class Node:
         """This process as a rank among all that were started with it."""
         return cls(MPI.COMM_WORLD, plan)
 
-    # -- wiring ------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------
 
-    def on(self, kind: str, handler: Callable[[int, Any], None]) -> None:
-        """Call `handler` for messages of this kind."""
+    @property
+    def plan(self) -> RankPlan:
+        return self._plan
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def on(self, kind: str, handler: Callable[[str, Any], None]) -> None:
         self._handlers[kind] = handler
 
     def every_turn(self, task: Callable[[], bool]) -> None:
         """Call `task` at every turn of the loop; it tells whether it did anything."""
         self._tasks.append(task)
 
-    def send(self, rank: int, kind: str, body: Any = None) -> None:
-        """Send to another rank, or to this one; order is kept for each receiver."""
-        if rank == self.rank:
-            self._inbox.append((rank, (kind, body)))
+    def send(self, host: str, kind: str, body: Any = None) -> None:
+        if host == self.host:
+            self._inbox.append((self.rank, (kind, body)))
         else:
-            self.transport.send(rank, (kind, body))
+            self.transport.send(self._rank_of[host], (kind, body))
 
     def send_all(self, kind: str, body: Any = None) -> None:
-        """Send to every rank, this one included."""
-        for rank in range(self.transport.size):
-            self.send(rank, kind, body)
+        """Send to every host, this one included."""
+        for host in self.plan.hosts:
+            self.send(host, kind, body)
 
-    def report(self, event: Any) -> None:
-        """Tell the coordinator."""
-        if self.coordinator_rank is not None and not self.stopping:
-            self.send(self.coordinator_rank, "event", event)
+    def report(self, event: Event) -> None:
+        if self._coordinator is not None and not self.stopping:
+            self.send(self._coordinator, "event", event)
 
-    def report_arrival(self, stream: Incoming, transfer: str) -> None:
-        """Tell the coordinator what this chunk says of the transfer: its rate, or its end."""
+    def record(self, row: str, **values: Any) -> None:
+        self._records.add(row, **values)
+
+    @cached_property
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(self.plan.run_dir, self.plan.snapshot_interval_s, self.now)
+
+    def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        self._snapshots.offer(model, version, last=last)
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def wire_bytes(self, payload: Payload) -> int:
+        return len(to_wire(payload)[1])
+
+    def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
+        description, data = to_wire(payload)
+        header = {**header, "payload": description, "sent_s": self.now()}
+        return self.transport.stream(self._rank_of[dst], header, data)
+
+    def forward(
+        self, streams: Sequence[IncomingStream], dst: str, header: Header, payload: Payload | None
+    ) -> Outgoing:
+        """Only whole streams, so far; raises SettingError for a sum."""
+        (stream,) = streams
+        if payload is not None or not isinstance(stream, Incoming):
+            raise SettingError("policy.aggregation=pipelined: must be none or paper on real ranks")
+        header = {**header, "sent_s": self.now()}
+        outgoing = self.transport.stream(
+            self._rank_of[dst], header, stream.data, stream.received_bytes
+        )
+        stream.followers.append(outgoing)
+        return outgoing
+
+    def cut(self, outgoing: OutgoingStream) -> None:
+        assert isinstance(outgoing, Outgoing)
+        self.transport.cut(outgoing)
+
+    def _on_stream(self, stream: Incoming) -> None:
+        if self.on_stream is not None:
+            self.on_stream(stream)
+
+    def _on_chunk(self, stream: Incoming) -> None:
+        for outgoing in stream.followers:
+            outgoing.available = stream.received_bytes
         if stream.done:
-            moved = len(stream.data)
-            self.report(TransferDone(transfer, moved, stream.bytes_per_s))
+            self._record_transfer(stream)
+            if self.on_received is not None:
+                self.on_received(stream)
+        self._report_arrival(stream)
+
+    def _report_arrival(self, stream: Incoming) -> None:
+        """Tell the coordinator what this chunk says of the transfer: its rate, or its end."""
+        transfer = stream.header["transfer"]
+        if stream.done:
+            self.report(TransferDone(transfer, len(stream.data), stream.bytes_per_s))
         elif stream.ending:
             self.report(TransferEnding(transfer))
-        elif self.plans_transfers and stream.rate_is_news():
+        elif self._plans_transfers and stream.rate_is_news():
             assert stream.bytes_per_s is not None
             self.report(TransferProgress(transfer, stream.received_bytes, stream.bytes_per_s))
 
-    def record_transfer(self, stream: Incoming) -> None:
+    def _record_transfer(self, stream: Incoming) -> None:
         """One row a transfer, complete or cut short, written by its receiver."""
         header = stream.header
         requested = self.asked_s if header["kind"] == "model" else header["requested_s"]
-        self.records.add(
+        self.record(
             "transfer",
             kind=header["kind"],
             updates=list(header["updates"]),
@@ -116,6 +193,64 @@ class Node:
             started_s=header["sent_s"],
             ended_s=self.now(),
         )
+
+    # -- computation -------------------------------------------------------------------------
+
+    def computes_with(self, trainer: Trainer) -> None:
+        """Make this the host of a worker."""
+        worker = self.rank - FIRST_WORKER_RANK
+        emulated_s = self.plan.computation_s
+        self._computation = Computation(
+            trainer, lambda iteration: emulated_s(worker, iteration), self.now, self.wake
+        )
+        self.every_turn(self._fetch)
+
+    def compute(
+        self, iteration: int, view: NDArray[Any], done: Callable[[int, Payload], None]
+    ) -> None:
+        assert self._computation is not None
+        if not self.stopping:
+            self._computed = done
+            self._computation.ask(iteration, view)
+
+    def _fetch(self) -> bool:
+        assert self._computation is not None
+        found = self._computation.fetch()
+        if found is None:
+            return False
+        self._record_computation(found)
+        assert self._computed is not None
+        if not self.stopping:
+            self._computed(found.iteration, found.payload.scaled(self.plan.step_scale))
+        return True
+
+    def _record_computation(self, found: Computed) -> None:
+        self.record(
+            "computation",
+            worker=self.rank - FIRST_WORKER_RANK,
+            iteration=found.iteration,
+            started_s=found.started_s,
+            real_s=found.real_s,
+            emulated_s=found.emulated_s,
+            overran=found.real_s > self.plan.nominal_s,
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Whether the run is over for this rank: its computation, if any, has ended."""
+        if self.stopping and self._computation is not None:
+            self._computation.stop()
+            return self._computation.ended
+        return self.stopping
+
+    # -- alarms ------------------------------------------------------------------------------
+
+    def wake_at(self, at_s: float, call: Callable[[], None]) -> None:
+        self._alarms.set(at_s, call)
+
+    def watch_rates(self, tell: Callable[[str, float], None]) -> None:
+        assert self.plan.read_rates is not None
+        self.every_turn(RateWatch(self, self.plan.read_rates, tell))
 
     # -- clock -------------------------------------------------------------------------------
 
@@ -130,16 +265,16 @@ class Node:
     def since_zero(self, monotonic_s: float) -> float:
         return 0.0 if self._zero is None else monotonic_s - self._zero
 
-    def _begin(self, src: int, body: Any) -> None:
+    def _begin(self, src: str, body: Any) -> None:
         """Ranks of one machine share its clock; others start theirs when the word reaches them."""
         monotonic_s, boot_id = body
         self._zero = monotonic_s if boot_id == boot_identity() else time.monotonic()
 
-    def _stop(self, src: int, body: Any) -> None:
-        self.stopping = True
+    def _stop(self, src: str, body: Any) -> None:
+        self._stopping = True
         self.wake.set()
 
-    def _go(self, src: int, body: Any) -> None:
+    def _go(self, src: str, body: Any) -> None:
         self.may_go = True
 
     # -- loop --------------------------------------------------------------------------------
@@ -170,7 +305,7 @@ class Node:
     def _dispatch(self, src: int, message: Any) -> None:
         match message:
             case (str(kind), body) if kind in self._handlers:
-                self._handlers[kind](src, body)
+                self._handlers[kind](self.plan.hosts[src], body)
             case _:
                 raise ProtocolError(f"rank {self.rank}: unexpected message {message!r} from {src}")
 
@@ -178,8 +313,37 @@ class Node:
         if time.monotonic() >= self._next_beat and self.begun and not self.stopping:
             self._next_beat = time.monotonic() + HEARTBEAT_S
             body = {"activity": self.activity, "waiting": self.waiting_for, **self.counts}
-            self.send(SCHEDULER_RANK, "heartbeat", body)
-            self.records.flush()
+            self.send(self.plan.scheduler, "heartbeat", body)
+            self._records.flush()
+
+    def close(self) -> None:
+        """The rank's last words: its totals, where it has counts."""
+        if self.counts:
+            self.record("totals", elapsed_s=self.now(), **self.counts)
+        self._records.close()
+
+
+class RateWatch:
+    """Turns changes of the emulator's current rates into calls, at every turn of a node's loop."""
+
+    def __init__(
+        self, node: Node, read: Callable[[], Sequence[float]], tell: Callable[[str, float], None]
+    ) -> None:
+        self._node = node
+        self._read = read
+        self._tell = tell
+        self._rates: dict[str, float] = {}
+        self._next_s = 0.0
+
+    def __call__(self) -> bool:
+        now = self._node.now()
+        if now >= self._next_s and self._node.begun:
+            self._next_s = now + RATE_CHECK_S
+            for host, rate in zip(self._node.plan.hosts, self._read(), strict=True):
+                if rate != self._rates.get(host):
+                    self._rates[host] = rate
+                    self._tell(host, rate)
+        return False
 
 
 def _nap_s(quiet: int) -> float:

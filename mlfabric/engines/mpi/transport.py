@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mlfabric.engines.mpi.wire import decode, encode
 from mlfabric.errors import ProtocolError
+from mlfabric.payload import Payload, from_wire
 
 Bytes = NDArray[np.uint8]
 
@@ -78,7 +79,7 @@ class Outgoing:
 
 
 class Incoming:
-    """A stream being received into `data`; chunks arrive in order."""
+    """A stream being received into `data`; chunks arrive in order. `followers` pass it on."""
 
     def __init__(
         self, comm: MPI.Comm, src: int, tag: int, header: dict[str, Any], n_bytes: int, chunk: int
@@ -90,6 +91,7 @@ class Incoming:
         self.received_bytes = 0
         self.chunks_left = chunk_count(n_bytes, chunk)
         self.cut_short = False
+        self.followers: list[Outgoing] = []
         self.first_arrival: float | None = None
         self.bytes_per_s: float | None = None
         self._chunk_bytes = chunk
@@ -104,6 +106,10 @@ class Incoming:
     @property
     def done(self) -> bool:
         return self.chunks_left == 0
+
+    def payload(self) -> Payload:
+        """What a complete stream has brought; shares the memory of `data` where it is dense."""
+        return from_wire(self.header["payload"], self.data)
 
     def rate_is_news(self) -> bool:
         """Whether the rate is the first, or differs by `NEWS_SHARE` from the last news."""

@@ -1,0 +1,87 @@
+"""Runs a policy's coordinator on its host: messages become events, actions become messages."""
+
+from __future__ import annotations
+
+from mlfabric.actions import (
+    Action,
+    CancelTransfer,
+    CommitGroup,
+    DistributeModel,
+    DropUpdate,
+    StartTransfer,
+    WakeAt,
+)
+from mlfabric.engines.roles.names import sequence
+from mlfabric.engines.roles.node import Node
+from mlfabric.events import Event, RateMeasured, Update, UpdateReady, Woken
+from mlfabric.policies.base import Coordinator
+
+
+class Coordination:
+    """The coordinator's hands and ears; also records what became of every update."""
+
+    def __init__(self, node: Node, coordinator: Coordinator) -> None:
+        self._node = node
+        self._coordinator = coordinator
+        self._open: dict[str, Update] = {}
+        self._number = {worker: n for n, worker in enumerate(node.plan.context.workers)}
+        node.counts = {"version": 0, "applied": 0, "dropped": 0}
+        node.waiting_for = "events from workers and server"
+        node.on("event", self._on_event)
+        if coordinator.reads_rates:
+            node.watch_rates(self._rate_changed)
+
+    def _on_event(self, src: str, event: Event) -> None:
+        if isinstance(event, UpdateReady):
+            self._open[event.update.id] = event.update
+        if self._node.stopping:
+            return
+        for action in self._coordinator.handle(event, self._node.now()):
+            self._perform(action)
+
+    def _perform(self, action: Action) -> None:
+        node, server = self._node, self._node.plan.context.server
+        match action:
+            case StartTransfer():
+                node.send(action.src, "start", action)
+            case CancelTransfer():
+                node.send(action.src, "cancel", action)
+                node.send(action.dst, "cancel", action)
+            case DropUpdate():
+                self._resolve(action.update, None, action.delay)
+            case CommitGroup():
+                node.send(server, "commit", action)
+                for update, delay in zip(action.updates, action.delays, strict=True):
+                    self._resolve(update, action.version, delay)
+                node.counts["version"] = action.version + len(action.updates)
+            case DistributeModel():
+                node.send(server, "distribute", action)
+            case WakeAt():
+                node.wake_at(action.at_s, lambda: self._on_event(node.host, Woken()))
+
+    def _resolve(self, update_id: str, version: int | None, delay: int) -> None:
+        """Tell the worker what became of its update, and record it."""
+        update = self._open.pop(update_id)
+        node, applied = self._node, version is not None
+        status = "applied" if applied else "dropped"
+        node.counts[status] += 1
+        node.send(update.worker, "resolved", (update_id, applied))
+        node.record(
+            "update",
+            id=update_id,
+            worker=self._number[update.worker],
+            iteration=sequence(update_id),
+            version_pulled=update.version,
+            version_applied=version,
+            status=status,
+            delay=delay,
+            ready_s=update.ready_s,
+            resolved_s=node.now(),
+            norm=update.norm,
+            push_bytes=update.bytes,
+        )
+
+    def _rate_changed(self, host: str, bytes_per_s: float) -> None:
+        context = self._node.plan.context
+        if host == context.server or host in self._number:
+            self._on_event(self._node.host, RateMeasured(host, bytes_per_s))

@@ -1,0 +1,112 @@
+"""What a role needs of the host that it runs on; every engine has one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from mlfabric.engines.plan import RunPlan
+from mlfabric.events import Event
+from mlfabric.payload import Payload
+
+Header = dict[str, Any]
+
+
+class Outgoing(Protocol):
+    """Bytes being sent."""
+
+    @property
+    def done(self) -> bool: ...
+
+
+class Incoming(Protocol):
+    """Bytes being received: what their sender said of them, and what they are once complete."""
+
+    @property
+    def header(self) -> Header: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    def payload(self) -> Payload: ...
+
+
+class Role(Protocol):
+    """What a host does besides moving messages."""
+
+    def start(self) -> None:
+        """The clock has started."""
+
+    def finish(self) -> None:
+        """The run is over; messages are no longer handled."""
+
+
+class Node(Protocol):
+    """One host. A handler is called with (source host, message body).
+
+    A stream's header holds `kind`, `updates`, `transfer` (its name, where a coordinator follows
+    it), `final` (the host that it is meant for in the end) and `requested_s`.
+    """
+
+    host: str
+    counts: dict[str, int]
+    waiting_for: str
+    asked_s: float
+    """When this host last asked for a model."""
+
+    on_stream: Callable[[Incoming], None] | None
+    """Called when a stream to this host is announced."""
+
+    on_received: Callable[[Incoming], None] | None
+    """Called when a stream is complete, before the coordinator hears of it."""
+
+    @property
+    def plan(self) -> RunPlan: ...
+
+    @property
+    def stopping(self) -> bool: ...
+
+    def now(self) -> float:
+        """Seconds of the run's clock."""
+
+    def on(self, kind: str, handler: Callable[[str, Any], None]) -> None:
+        """Call `handler` for messages of this kind."""
+
+    def send(self, host: str, kind: str, body: Any = None) -> None:
+        """Send a message; order is kept for each receiver."""
+
+    def report(self, event: Event) -> None:
+        """Tell the coordinator."""
+
+    def wire_bytes(self, payload: Payload) -> int:
+        """Bytes that a payload takes on the wire."""
+
+    def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
+        """Start to send a payload."""
+
+    def forward(
+        self, streams: Sequence[Incoming], dst: str, header: Header, payload: Payload | None
+    ) -> Outgoing:
+        """Pass on, chunk by chunk, what arrives: one stream as it is, or the sum `payload`."""
+
+    def cut(self, outgoing: Outgoing) -> None:
+        """Stop sending."""
+
+    def compute(
+        self, iteration: int, view: NDArray[Any], done: Callable[[int, Payload], None]
+    ) -> None:
+        """Compute an update from the view, which nobody changes meanwhile; then call `done`."""
+
+    def wake_at(self, at_s: float, call: Callable[[], None]) -> None:
+        """Call at a time of the run's clock."""
+
+    def watch_rates(self, tell: Callable[[str, float], None]) -> None:
+        """Call `tell(host, bytes_per_s)` whenever the emulator changes a host's rate."""
+
+    def record(self, row: str, **values: Any) -> None:
+        """Note a row of kind `row`."""
+
+    def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        """Offer the model to whoever scores it; taken if one is due, or the last one."""

@@ -1,0 +1,91 @@
+"""The server: receives updates and sums, applies them when told, sends frozen models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel
+from mlfabric.engines.roles.names import sequence, worker_of
+from mlfabric.engines.roles.node import Header, Incoming, Node
+from mlfabric.events import Update, UpdateReady
+from mlfabric.payload import Payload
+from mlfabric.store import ModelStore
+
+
+class Server:
+    """Holds the model; whoever coordinates says what to apply and whom to send it."""
+
+    def __init__(self, node: Node, model: NDArray[Any]) -> None:
+        self._node = node
+        self._store = ModelStore(model)
+        self._arrived: dict[str, Payload] = {}
+        self._cancelled: set[str] = set()
+        self._included: dict[str, int] = {}
+        self._held = dict.fromkeys(node.plan.context.workers, 0)
+        node.on_stream = self._on_stream
+        node.on_received = self._on_received
+        node.on("commit", self._commit)
+        node.on("cancel", self._cancel)
+        node.on("distribute", self._distribute)
+        node.waiting_for = "updates"
+
+    def start(self) -> None:
+        """The first snapshot."""
+        self._node.snapshot(self._store.model, self._store.version)
+
+    def finish(self) -> None:
+        """The last snapshot."""
+        self._node.snapshot(self._store.model, self._store.version, last=True)
+
+    def _on_stream(self, stream: Incoming) -> None:
+        """A worker that sends at once announces its update with the stream itself."""
+        if "update" in stream.header:
+            update: Update = stream.header["update"]
+            self._node.report(UpdateReady(update))
+
+    def _on_received(self, stream: Incoming) -> None:
+        transfer = stream.header["transfer"]
+        if transfer not in self._cancelled:
+            self._arrived[transfer] = stream.payload()
+
+    def _commit(self, src: str, action: CommitGroup) -> None:
+        payload = self._arrived.pop(action.transfer)
+        self._store.apply(payload, len(action.updates))
+        for name in action.updates:
+            self._included[worker_of(name)] = sequence(name)
+        self._node.snapshot(self._store.model, self._store.version)
+
+    def _cancel(self, src: str, action: CancelTransfer) -> None:
+        """Throw away what has come, and what may still come of it."""
+        self._arrived.pop(action.transfer, None)
+        self._cancelled.add(action.transfer)
+
+    def _distribute(self, src: str, action: DistributeModel) -> None:
+        """Send one frozen copy along the tree; it says which updates of its receivers it holds."""
+        payload = self._store.freeze(action.since)
+        receivers = [dst for _, _, dst in action.edges]
+        children: dict[str, list[tuple[str, str]]] = {}
+        for transfer, edge_src, dst in action.edges:
+            children.setdefault(edge_src, []).append((transfer, dst))
+        header = {
+            "kind": "model",
+            "updates": (),
+            "version": self._store.version,
+            "included": {w: self._included[w] for w in receivers if w in self._included},
+            "children": {parent: tuple(edges) for parent, edges in children.items()},
+        }
+        for edge in headers_from(self._node.host, header, self._node.now()):
+            self._node.stream(edge["final"], edge, payload)
+        for worker in receivers:
+            self._held[worker] = self._store.version
+        self._store.forget_before(min(self._held.values()))
+
+
+def headers_from(host: str, header: Header, now: float) -> list[Header]:
+    """Headers of the streams that a model's tree asks of this host; `final` is the next hop."""
+    return [
+        {**header, "transfer": transfer, "final": dst, "requested_s": now}
+        for transfer, dst in header["children"].get(host, ())
+    ]

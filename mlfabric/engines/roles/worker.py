@@ -1,0 +1,132 @@
+"""A worker under a policy with a server: pushes, sums at idle hosts, pulls, forwards."""
+
+from __future__ import annotations
+
+from mlfabric.actions import CancelTransfer, StartTransfer
+from mlfabric.engines.roles.names import sequence, update_id
+from mlfabric.engines.roles.node import Header, Incoming, Node, Outgoing
+from mlfabric.engines.roles.server import headers_from
+from mlfabric.errors import ProtocolError
+from mlfabric.events import ModelRequested, Update, UpdateReady
+from mlfabric.payload import Payload, total
+from mlfabric.view import ModelView
+
+
+class Worker:
+    """Its asynchronous loop: compute, push, wait for applied or dropped, get, compute."""
+
+    def __init__(self, node: Node, view: ModelView, *, sends_at_once: bool) -> None:
+        self._node = node
+        self._view = view
+        self._sends_at_once = sends_at_once
+        self._iteration = 0
+        self._own: dict[str, Payload] = {}
+        self._ready_s = 0.0
+        self._coming: dict[str, Incoming] = {}
+        self._cancelled: set[str] = set()
+        self._postponed: list[StartTransfer] = []
+        self._sending: dict[str, Outgoing] = {}
+        node.on_stream = self._on_stream
+        node.on_received = self._on_received
+        node.on("start", self._start)
+        node.on("cancel", self._cancel)
+        node.on("resolved", self._resolved)
+
+    def start(self) -> None:
+        """The first computation."""
+        self._compute()
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def _compute(self) -> None:
+        self._node.waiting_for = f"its computation of iteration {self._iteration}"
+        self._node.compute(self._iteration, self._view.values, self._push)
+
+    def _push(self, iteration: int, computed: Payload) -> None:
+        node = self._node
+        payload = self._view.outgoing(iteration, computed)
+        name = update_id(node.host, iteration)
+        n_bytes, self._ready_s = node.wire_bytes(payload), node.now()
+        update = Update(name, node.host, n_bytes, self._view.version, self._ready_s, payload.norm())
+        node.waiting_for = f"update {name} to be applied or dropped"
+        if self._sends_at_once:
+            header = self._header(name, "update", (name,))
+            node.stream(node.plan.context.server, {**header, "update": update}, payload)
+        else:
+            self._own[name] = payload
+            node.report(UpdateReady(update))
+
+    def _resolved(self, src: str, body: tuple[str, bool]) -> None:
+        name, applied = body
+        node = self._node
+        self._own.pop(name, None)
+        if not applied:
+            self._view.dropped(sequence(name))
+        node.waiting_for = f"a model newer than version {self._view.version}"
+        node.asked_s = node.now()
+        node.report(ModelRequested(node.host, self._view.version))
+
+    def _take_model(self, stream: Incoming) -> None:
+        included = stream.header["included"].get(self._node.host, -1)
+        self._view.pulled(stream.payload(), stream.header["version"], included)
+        self._iteration += 1
+        self._compute()
+
+    # -- what others send, and what this host sends for them ---------------------------------
+
+    def _on_stream(self, stream: Incoming) -> None:
+        if stream.header["kind"] == "model":
+            for header in headers_from(self._node.host, stream.header, self._node.now()):
+                self._node.forward([stream], header["final"], header, None)
+        elif stream.header["transfer"] not in self._cancelled:
+            self._coming[stream.header["transfer"]] = stream
+            postponed, self._postponed = self._postponed, []
+            for action in postponed:
+                self._start(self._node.host, action)
+
+    def _on_received(self, stream: Incoming) -> None:
+        if stream.header["kind"] == "model":
+            self._take_model(stream)
+
+    def _start(self, src: str, action: StartTransfer) -> None:
+        """Send an own update, or the sum of what is and of what comes here."""
+        if any(name not in self._coming for name in action.inputs):
+            self._postponed.append(action)  # an input has not even been announced
+            return
+        members = set(action.updates)
+        names = [t for t, s in self._coming.items() if s.header["updates"][0] in members]
+        streams = [self._coming.pop(name) for name in names]
+        own = [self._own.pop(name) for name in action.updates if name in self._own]
+        if len(own) + sum(len(s.header["updates"]) for s in streams) != len(members):
+            raise ProtocolError(f"{self._node.host} cannot send all of {action}")
+        payload = total([*own, *(stream.payload() for stream in streams)])
+        flowing = [stream for stream in streams if not stream.done]
+        header = self._header(action.transfer, action.kind, action.updates)
+        self._sending = {name: out for name, out in self._sending.items() if not out.done}
+        self._sending[action.transfer] = (
+            self._node.forward(flowing, action.dst, header, payload)
+            if flowing
+            else self._node.stream(action.dst, header, payload)
+        )
+
+    def _header(self, transfer: str, kind: str, updates: tuple[str, ...]) -> Header:
+        return {
+            "transfer": transfer,
+            "kind": kind,
+            "updates": updates,
+            "final": self._node.plan.context.server,
+            "requested_s": self._ready_s if kind == "update" else self._node.now(),
+        }
+
+    def _cancel(self, src: str, action: CancelTransfer) -> None:
+        """As sender, stop; as receiver, throw away what has come, and what may still come."""
+        if action.src == self._node.host:
+            self._postponed = [a for a in self._postponed if a.transfer != action.transfer]
+            outgoing = self._sending.pop(action.transfer, None)
+            if outgoing is not None:
+                self._node.cut(outgoing)
+        elif self._coming.pop(action.transfer, None) is None:
+            self._cancelled.add(action.transfer)
