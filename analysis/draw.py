@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,44 @@ from matplotlib.figure import Figure
 from analysis import style
 from analysis.cases import read_cases
 from analysis.errors import AnalysisError
-from analysis.figures import fig1, fig2, fig3, fig4, fig5, fig6, fig7, fig8
+from analysis.figures import (
+    claim_halving,
+    fig1,
+    fig2,
+    fig3,
+    fig4,
+    fig5,
+    fig6,
+    fig7,
+    fig8,
+    fig10,
+    scale,
+    table1,
+)
 from analysis.load import COLUMNS, Recorded, load_runs, select_planned
 from analysis.plan import Plan, read_plan
 
 FROM_PLANNER = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6}
-FROM_RUNS = {"fig7": fig7, "fig8": fig8}
+FROM_RUNS = {
+    "fig7": fig7,
+    "fig8": fig8,
+    "table1": table1,
+    "table1_plda": table1,
+    "fig10": fig10,
+    "scale": scale,
+    "claim_halving": claim_halving,
+}
 FIGURES = [*FROM_PLANNER, *FROM_RUNS]
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What became of a figure: one line on it, its entry of the summary (none without runs)."""
+
+    line: str
+    figures: dict[str, Any] = field(default_factory=dict)
+    claims: list[dict[str, Any]] = field(default_factory=list)
 
 
 def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
@@ -43,11 +74,12 @@ def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
     for name in names:
         stem = folder / "figures" / name
         if name in FROM_PLANNER:
-            line, numbers = _draw_planned(name, folder / "plans" / f"{name}.json", stem)
+            drawn = _draw_planned(name, folder / "plans" / f"{name}.json", stem)
         else:
-            line, numbers = _draw_recorded(name, select_planned(runs, plan.cells(name)), stem)
-        lines.append(line)
-        summary["figures"] |= numbers
+            drawn = _draw_recorded(name, select_planned(runs, plan.cells(name)), stem)
+        lines.append(drawn.line)
+        summary["figures"] |= drawn.figures
+        summary["claims"] += drawn.claims
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
     return lines
@@ -61,23 +93,26 @@ def _runs(plan: Plan, names: Sequence[str]) -> pd.DataFrame:
     return load_runs(plan.tracking_uri, plan.tracking_experiment, wanted)
 
 
-def _draw_planned(name: str, answers: Path, stem: Path) -> tuple[str, dict[str, Any]]:
-    """One line on a figure of the planner's answers, and its entry of the summary."""
+def _draw_planned(name: str, answers: Path, stem: Path) -> Drawn:
+    """Draw a figure of the planner's answers."""
     cases = read_cases(answers)
     _save(FROM_PLANNER[name].draw(cases), stem)
     line = f"{name}: {stem}.png and .pdf, from the planner"
-    return line, {name: FROM_PLANNER[name].summarize(cases)}
+    return Drawn(line, {name: FROM_PLANNER[name].summarize(cases)})
 
 
-def _draw_recorded(name: str, recorded: Recorded, stem: Path) -> tuple[str, dict[str, Any]]:
-    """One line on a figure of recorded runs, and its entry of the summary: none without runs."""
+def _draw_recorded(name: str, recorded: Recorded, stem: Path) -> Drawn:
+    """Draw a figure of recorded runs; nothing is drawn without any."""
     lost = recorded.lost["status"].value_counts()
     left_out = "".join(f", {count} {status}" for status, count in lost.items())
     if recorded.runs.empty:
-        return f"{name}: not drawn, no finished valid run{left_out}", {}
-    _save(FROM_RUNS[name].draw(recorded), stem)
+        return Drawn(f"{name}: not drawn, no finished valid run{left_out}")
+    module = FROM_RUNS[name]
+    _save(module.draw(recorded), stem)
     line = f"{name}: {stem}.png and .pdf, {len(recorded.runs)} runs{left_out}"
-    return line, {name: FROM_RUNS[name].summarize(recorded)}
+    found = module.claims(recorded) if hasattr(module, "claims") else []
+    claims = [{**claim, "figure": name} for claim in found]
+    return Drawn(line, {name: module.summarize(recorded)}, claims)
 
 
 def _save(figure: Figure, stem: Path) -> None:
@@ -99,16 +134,24 @@ def _git_says(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def _there(plan: Plan, folder: Path) -> list[str]:
+    """The figures that were planned, those of the planner first."""
+    answered = [name for name in FROM_PLANNER if (folder / "plans" / f"{name}.json").exists()]
+    return [*answered, *(name for name in FROM_RUNS if name in plan.figures)]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status: 1 when a figure could not be drawn."""
     parser = argparse.ArgumentParser(prog="python -m analysis.draw", description=__doc__)
     parser.add_argument("--profile", default="laptop", help="whose results: smoke or laptop")
     parser.add_argument("--plan", type=Path, help="default: results/<profile>/plan.json")
-    parser.add_argument("--figures", default=",".join(FIGURES), help="default: %(default)s")
+    parser.add_argument("--figures", help="such as fig7,table1; default: all that there is")
     chosen = parser.parse_args(arguments)
     path = chosen.plan or ROOT / "results" / chosen.profile / "plan.json"
     try:
-        lines = draw_figures(read_plan(path), chosen.figures.split(","), path.parent)
+        plan = read_plan(path)
+        names = chosen.figures.split(",") if chosen.figures else _there(plan, path.parent)
+        lines = draw_figures(plan, names, path.parent)
     except AnalysisError as error:
         print(error, file=sys.stderr)
         return 1

@@ -18,11 +18,14 @@ from mlflow.entities import Run
 
 from analysis.errors import AnalysisError
 from analysis.plan import CELL
+from analysis.variants import variants_of
 
 COLUMNS = [
     *["run_id", "fingerprint", "status", "started_ms", "folder"],
     *CELL,
+    *["aggregation", "engine", "workers"],
     *["metric_name", "final_metric", "elapsed_s", "target", "time_to_target_s"],
+    *["updates_applied", "mean_delay", "delay_bound"],
 ]
 _PAGE = 500
 
@@ -31,8 +34,10 @@ _PAGE = 500
 class Recorded:
     """The runs of a figure: `runs` may be drawn, `lost` are planned runs without a valid one."""
 
-    runs: pd.DataFrame  # columns: COLUMNS
-    lost: pd.DataFrame  # columns: CELL, status ("failed", "invalid", "unfinished" or "absent")
+    runs: pd.DataFrame  # columns: COLUMNS, variant
+    lost: (
+        pd.DataFrame
+    )  # columns: CELL, variant, status ("failed", "invalid", "unfinished" or "absent")
 
 
 def load_runs(tracking_uri: str, experiment: str, fingerprints: Collection[str]) -> pd.DataFrame:
@@ -40,7 +45,7 @@ def load_runs(tracking_uri: str, experiment: str, fingerprints: Collection[str])
 
     Columns: COLUMNS. `status` is "finished" only for a run that ended and is valid.
     `time_to_target_s` is infinite for a run that missed its target, NaN where it had none.
-    An absent store holds no runs.
+    `delay_bound` is NaN where there is none. An absent store holds no runs.
     """
     rows = [
         _row(client, run)
@@ -65,7 +70,11 @@ def select_planned(runs: pd.DataFrame, cells: pd.DataFrame) -> Recorded:
     chosen = finished[finished["fingerprint"].isin(cells["fingerprint"])]
     missing = cells[~cells["fingerprint"].isin(chosen["fingerprint"])]
     latest = dict(zip(runs["fingerprint"], runs["status"], strict=True))
-    lost = missing[CELL].assign(status=[latest.get(x, "absent") for x in missing["fingerprint"]])
+    lost = missing[CELL].assign(
+        variant=variants_of(missing),
+        status=[latest.get(x, "absent") for x in missing["fingerprint"]],
+    )
+    chosen = chosen.assign(variant=variants_of(chosen))
     return Recorded(chosen.reset_index(drop=True), lost.reset_index(drop=True))
 
 
@@ -127,7 +136,8 @@ def _row(client: MlflowClient, run: Run) -> dict[str, Any]:
     if running or "run.json" not in _artifacts(client, run):
         return row
     folder = Path(client.download_artifacts(run.info.run_id, ""))
-    return row | {"folder": str(folder)} | _outcome(run, _read_json(folder / "run.json"))
+    outcome = _outcome(run, _read_json(folder / "run.json"))
+    return row | {"folder": str(folder)} | outcome | _settings(folder)
 
 
 def _artifacts(client: MlflowClient, run: Run) -> set[str]:
@@ -139,14 +149,32 @@ def _outcome(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
     status = summary["status"]
     if run.info.status != "FINISHED" and status == "finished":
         status = "failed"
-    copied = ["metric_name", *CELL]
-    numbers = ["final_metric", "elapsed_s", "target"]
+    copied = ["metric_name", "engine", *CELL]
+    numbers = ["final_metric", "elapsed_s", "target", "updates_applied"]
     return {
         "status": status,
         "time_to_target_s": _time_to_target(summary["target"], summary["time_to_target_s"]),
         **{key: summary[key] for key in copied},
-        **{key: math.nan if summary[key] is None else float(summary[key]) for key in numbers},
+        **{key: _number(summary[key]) for key in numbers},
+        "mean_delay": _number(summary["delay"]["mean"]),
+        "delay_bound": _number(summary["delay"]["bound"]),
     }
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """What only the resolved configuration says; a run that failed early may have none."""
+    path = folder / "config.json"
+    if not path.exists():
+        return {}
+    config = _read_json(path)
+    return {
+        "aggregation": config["policy"].get("aggregation"),
+        "workers": config["cluster"]["workers"],
+    }
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def _time_to_target(target: float | None, seconds: float | None) -> float:

@@ -11,6 +11,9 @@ import pandas as pd
 from analysis.errors import AnalysisError
 
 CELL = ["workload", "cluster", "network", "compute", "policy", "seed"]
+# What else may tell a figure's cells apart; null where it does not apply or a plan has none.
+DETAILS = ["aggregation", "engine", "delay_bound", "workers"]
+PLANNED = ["fingerprint", *CELL, *DETAILS]
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Plan:
     profile: str
     tracking_uri: str | None
     tracking_experiment: str | None
-    figures: dict[str, pd.DataFrame]  # columns: fingerprint, then CELL
+    figures: dict[str, pd.DataFrame]  # columns: PLANNED
 
     def cells(self, figure: str) -> pd.DataFrame:
         """The planned runs of one figure; raises AnalysisError for a figure not planned."""
@@ -38,8 +41,7 @@ def read_plan(path: Path) -> Plan:
         raise AnalysisError(f"no plan at {path}: make reproduce-figures writes it")
     content = json.loads(path.read_text())
     figures = {
-        name: pd.DataFrame(cells, columns=["fingerprint", *CELL])
-        for name, cells in content["figures"].items()
+        name: pd.DataFrame(cells, columns=PLANNED) for name, cells in content["figures"].items()
     }
     return Plan(
         content["profile"], content["tracking_uri"], content["tracking_experiment"], figures

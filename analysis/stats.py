@@ -94,20 +94,21 @@ class ConvergenceBand:
 class PairedSpeedup:
     """Time to target of a baseline over ours, in pairs that differ in the policy alone.
 
-    Takes runs with policy, time_to_target_s and the `pair` columns; runs without a target are left
-    out. Returns one row a pair: the `pair` columns, ratio, missed. A baseline that misses gives an
-    infinite ratio; ours missing is a failure, ratio 0, whatever the baseline did.
+    Takes runs with `column`, time_to_target_s and the `pair` columns; runs without a target are
+    left out. Returns one row a pair: the `pair` columns, ratio, missed. A baseline that misses
+    gives an infinite ratio; ours missing is a failure, ratio 0, whatever the baseline did.
     """
 
     baseline: str
     ours: str
     pair: tuple[str, ...] = ("seed",)
+    column: str = "policy"
 
     def __call__(self, runs: pd.DataFrame) -> pd.DataFrame:
         timed = runs[runs["time_to_target_s"].notna()]
         theirs, own = (
-            timed[timed["policy"] == policy].set_index(list(self.pair))["time_to_target_s"]
-            for policy in (self.baseline, self.ours)
+            timed[timed[self.column] == name].set_index(list(self.pair))["time_to_target_s"]
+            for name in (self.baseline, self.ours)
         )
         pairs = pd.concat({"theirs": theirs, "own": own}, axis=1, join="inner").astype(float)
         both = pairs.to_numpy()
@@ -117,6 +118,28 @@ class PairedSpeedup:
         return pairs.assign(ratio=ratio, missed=np.isinf(both).any(axis=1)).reset_index()[
             [*self.pair, "ratio", "missed"]
         ]
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """A value of the runs named `above` over that of those named `below`, pair by pair.
+
+    Takes runs with `column` and the `pair` columns; returns one row a pair: the `pair` columns and
+    ratio, as division has it: infinite over finite is infinite, both infinite or 0 are NaN.
+    """
+
+    above: str
+    below: str
+    column: str
+    pair: tuple[str, ...] = ("seed",)
+
+    def __call__(self, runs: pd.DataFrame, value: str) -> pd.DataFrame:
+        over, under = (
+            runs[runs[self.column] == name].set_index(list(self.pair))[value].astype(float)
+            for name in (self.above, self.below)
+        )
+        pairs = pd.concat({"over": over, "under": under}, axis=1, join="inner")
+        return (pairs["over"] / pairs["under"]).rename("ratio").reset_index()
 
 
 def _hold(

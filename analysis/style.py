@@ -1,4 +1,4 @@
-"""One look for every figure: sizes of a two-column paper, a color and a marker for each policy."""
+"""One look for every figure: sizes of a two-column paper, a color and a marker a variant."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from analysis.errors import AnalysisError
+from analysis.variants import LOOKS
 
 COLUMN_IN = 3.4
 PAGE_IN = 7.0
 PNG_DPI = 300
 
-# seaborn's color-blind-safe palette; the dashes tell the policies apart without color.
-_COLORS = sns.color_palette("colorblind").as_hex()
-POLICY_COLOR = {
-    "mlfabric_a": _COLORS[0],
-    "ring_allreduce": _COLORS[1],
-    "async_ps": _COLORS[2],
-}
-POLICY_MARKER = {"mlfabric_a": "o", "ring_allreduce": "s", "async_ps": "^"}
-POLICY_DASHES = {"mlfabric_a": "-", "ring_allreduce": (0, (5, 1.5)), "async_ps": (0, (1.5, 1))}
+POLICY_COLOR = {name: look.color for name, look in LOOKS.items()}
+POLICY_MARKER = {name: look.marker for name, look in LOOKS.items()}
+POLICY_DASHES = {name: look.dashes for name, look in LOOKS.items()}
 
 METRIC_LABEL = {
     "heldout_loglik": "held-out log-likelihood\nper token",
@@ -59,10 +54,12 @@ def apply() -> None:
 
 
 def in_order(policies: set[str]) -> list[str]:
-    """These policies in the order of every legend; raises AnalysisError for one without a style."""
+    """These variants in the order of every legend; raises AnalysisError for one without a look."""
     unknown = sorted(policies - set(POLICY_COLOR))
     if unknown:
-        raise AnalysisError(f"no color for policy {unknown[0]!r}: give it one in analysis/style.py")
+        raise AnalysisError(
+            f"no color for policy {unknown[0]!r}: give it one in analysis/variants.py"
+        )
     return [policy for policy in POLICY_COLOR if policy in policies]
 
 

@@ -34,10 +34,12 @@ def complaint(kind: type[Any], prefix: str, error: Mapping[str, Any]) -> str:
     """One line on a pydantic error of the settings class `kind`, whose keys start with `prefix`."""
     hints = get_type_hints(kind, include_extras=True)
     name, *inner = error["loc"]
-    key = prefix + ".".join(str(part) for part in error["loc"])
+    key = f"{prefix}{name}"
     if error["type"] == "unexpected_keyword_argument":
         return unknown_key(key, [prefix + field for field in hints])
-    hint = get_args(hints[name])[1] if inner else hints[name]  # inside a mapping: of its values
+    hint = hints[name]
+    if inner and get_origin(hint) is dict:  # one of its values; else pydantic names a union's part
+        key, hint = f"{key}.{inner[0]}", get_args(hint)[1]
     if error["type"] == "missing":
         return f"{key}: missing; must be {allowed(hint)}"
     reason = error.get("ctx", {}).get("error")  # of a validator of ours

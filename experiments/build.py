@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from experiments.paths import CACHE
-from experiments.schema import PldaConfig, ResnetConfig, RunConfig
+from experiments.schema import RunConfig
+from experiments.sections import PldaConfig, ResnetConfig
 from workloads.base import Workload
 
 # Settings that say which workload, not what it does.
-_SELECTORS = ("kind", "framework", "targets")
+_SELECTORS = ("kind", "framework", "targets", "timing_only")
 
 
 def build_workload(config: RunConfig) -> Workload:

@@ -1,4 +1,4 @@
-"""Records of the ranks -> frames: one function a table, and one that writes them all."""
+"""Records of a run, from ranks or in memory -> frames: one function a table."""
 
 from __future__ import annotations
 
@@ -64,14 +64,13 @@ def read_records(run_dir: Path) -> Records:
     """Read all records of a finished run; raises RecordsError naming file and line."""
     paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
     rows = [row for path in paths for row in read_rows(path)]
+    return records_of(rows, metrics(read_rows(run_dir / "metrics.jsonl")))
+
+
+def records_of(rows: Sequence[Row], scores: pd.DataFrame) -> Records:
+    """The records that these rows and scores make; raises RecordsError where they cannot."""
     end = totals(rows)
-    return Records(
-        transfers(rows),
-        updates(rows, end["version"]),
-        computations(rows),
-        metrics(read_rows(run_dir / "metrics.jsonl")),
-        end,
-    )
+    return Records(transfers(rows), updates(rows, end["version"]), computations(rows), scores, end)
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -101,7 +100,7 @@ def updates(rows: Iterable[Row], version: int) -> pd.DataFrame:
     nothing is told.
     """
     told = [row for row in _of("update", rows) if (row["version_applied"] or 0) < version]
-    return _table(told, UPDATES).sort_values("resolved_s", ignore_index=True)
+    return _table(told, UPDATES).sort_values("resolved_s", kind="stable", ignore_index=True)
 
 
 def computations(rows: Iterable[Row]) -> pd.DataFrame:
@@ -122,7 +121,7 @@ def totals(rows: Iterable[Row]) -> Row:
     """The one row in which the run says how it ended; raises RecordsError unless there is one."""
     found = _of("totals", rows)
     if len(found) != 1:
-        raise RecordsError(f"the ranks recorded {len(found)} rows of totals; must be 1")
+        raise RecordsError(f"the run recorded {len(found)} rows of totals; must be 1")
     return found[0]
 
 

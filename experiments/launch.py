@@ -32,7 +32,8 @@ class Launch:
     """One cluster of ranks, from start to end."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self.emulation: Emulation = "netns" if config.emulated else "none"
+        assert config.emulation is not None, "these are not ranks"
+        self.emulation: Emulation = config.emulation
         self._config = config
         self._run_dir = run_dir
         self._process: subprocess.Popen[bytes] | None = None

@@ -29,11 +29,14 @@ def result_line(summary: Mapping[str, Any]) -> str:
     target = "" if summary["target"] is None else f", target {summary['target']:g} "
     if target:
         target += "missed" if reached is None else f"reached after {reached:.1f} s"
-    final = "not finite" if summary["final_metric"] is None else f"{summary['final_metric']:.4g}"
-    return (
+    counts = (
         f"{summary['updates_applied']} updates applied, {summary['updates_dropped']} dropped"
-        f" in {summary['elapsed_s']:.1f} s, {summary['metric_name']} {final}{target}"
+        f" in {summary['elapsed_s']:.1f} s"
     )
+    if summary["timing_only"]:
+        return f"{counts}, nothing trained"
+    final = "not finite" if summary["final_metric"] is None else f"{summary['final_metric']:.4g}"
+    return f"{counts}, {summary['metric_name']} {final}{target}"
 
 
 def sweep_summary(jobs: Sequence[tuple[str, Outcome]], planned: int) -> str:

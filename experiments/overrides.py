@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from omegaconf import DictConfig, OmegaConf
 from experiments.allowed import shown, unknown_key
 from experiments.paths import CONF, ROOT
 from experiments.resolvers import register_resolvers
-from experiments.schema import SECTIONS, RunConfig, from_omegaconf
+from experiments.schema import SECTIONS, VARIANTS, RunConfig, from_omegaconf
 from mlfabric.errors import SettingError
 
 GROUPS = (*SECTIONS, "experiment")
+VARYING = ("workload", "policy", "engine", "experiment")
+"""Groups whose choices have different keys; those of every other group have the same ones."""
 
 
 def choices(group: str) -> list[str]:
@@ -45,8 +47,21 @@ def validate(arguments: Sequence[str], multirun: bool) -> list[RunConfig]:
     with _composer():
         if not multirun:
             return [_job([str(override.input_line) for override in overrides], "hydra.run.dir")]
-        jobs = BasicSweeper.split_arguments(_swept(overrides) + overrides, None)[0]
+        swept = [_swept(overrides) + launch for launch in _launches(overrides)]
+        jobs = [job for launch in swept for job in BasicSweeper.split_arguments(launch, None)[0]]
         return [_job(job, "hydra.sweep.dir") for job in jobs]
+
+
+def launches(arguments: Sequence[str]) -> list[tuple[str, ...]]:
+    """Overrides of the sweep of each variant of the chosen experiment: one sweep if it has none.
+
+    A variant that the command line contradicts is left out, one of several values that it gives
+    is the variant's. Raises SettingError where no variant is left.
+    """
+    overrides = [_parsed(argument) for argument in arguments]
+    with _composer():
+        found = _launches(overrides)
+    return [tuple(str(override.input_line) for override in launch) for launch in found]
 
 
 def composed(overrides: Sequence[str] = ()) -> DictConfig:
@@ -115,14 +130,40 @@ def _values(override: Override) -> list[Any]:
 
 def _swept(overrides: list[Override]) -> list[Override]:
     """The sweep that the chosen experiment file asks for."""
-    fixed = [str(override.input_line) for override in overrides if not override.is_sweep_override()]
-    params = _compose(tuple(text for text in fixed if _key(text) in GROUPS)).hydra.sweeper.params
+    params = _compose(_choices_among(overrides)).hydra.sweeper.params
     return [_parsed(f"{key}={value}") for key, value in (params or {}).items()]
 
 
+def _choices_among(overrides: list[Override]) -> tuple[str, ...]:
+    fixed = [str(override.input_line) for override in overrides if not override.is_sweep_override()]
+    return tuple(text for text in fixed if _key(text) in GROUPS)
+
+
+def _launches(overrides: list[Override]) -> list[list[Override]]:
+    given = {override.key_or_group: set(map(str, _values(override))) for override in overrides}
+    listed = _compose(_choices_among(overrides)).get(VARIANTS) or [[]]
+    variants = [[_parsed(text) for text in texts] for texts in listed]
+    chosen = [variant for variant in variants if _agrees(variant, given)]
+    if not chosen:
+        told = ", ".join(f"{key}={'|'.join(sorted(values))}" for key, values in given.items())
+        raise SettingError(f"{told}: no variant of the experiment is like this")
+    return [_replaced(overrides, variant) for variant in chosen]
+
+
+def _replaced(overrides: list[Override], variant: list[Override]) -> list[Override]:
+    keys = {override.key_or_group for override in variant}
+    return [override for override in overrides if override.key_or_group not in keys] + variant
+
+
+def _agrees(variant: list[Override], given: Mapping[str, set[str]]) -> bool:
+    return all(
+        str(override.value()) in given.get(override.key_or_group, {str(override.value())})
+        for override in variant
+    )
+
+
 def _job(overrides: list[str], folder_key: str) -> RunConfig:
-    groups = tuple(text for text in overrides if _key(text) in GROUPS)
-    known = _known_keys(groups)
+    known = _known_keys(tuple(text for text in overrides if _key(text) in VARYING))
     for text in overrides:
         _check_key(_key(text), known)
     cfg = _compose(tuple(overrides))
@@ -141,6 +182,8 @@ def _known_keys(groups: tuple[str, ...]) -> frozenset[str]:
 
 def _flat(node: DictConfig, prefix: str) -> Iterator[str]:
     for key in map(str, node):
+        if key == VARIANTS and not prefix:
+            continue
         yield f"{prefix}{key}"
         child = node._get_node(key)
         if isinstance(child, DictConfig) and not child._is_none():
@@ -149,7 +192,7 @@ def _flat(node: DictConfig, prefix: str) -> Iterator[str]:
 
 def _check_key(key: str, known: frozenset[str]) -> None:
     group, _, rest = key.partition(".")
-    if group in GROUPS and rest in ("name", "kind"):
+    if group in GROUPS and rest in ("name", "kind", "dataset"):
         allowed = ", ".join(choices(group))
         raise SettingError(f"{key}: follows from the choice; set {group}=, one of {allowed}")
     if key in known or key in GROUPS or key.startswith("hydra/"):

@@ -1,34 +1,41 @@
-"""Typed settings to what ranks and the emulated cluster are told."""
+"""Typed settings to what every engine is told, and to the plan of real ranks."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from experiments.schema import RunConfig
+from experiments.sections import MpiEngineConfig
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import (
     ComputeStragglers,
     NetworkStragglers,
-    compute_factor,
+    compute_factors,
     network_events,
     read_trace,
 )
 from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.policies.base import PolicyContext
+from mlfabric.topology import BIG_SWITCH, Topology
 
 SCHEDULER, SERVER = "scheduler", "server"
 
 CHUNK_S = 0.01
-MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 8_192, 65_536
+MIN_CHUNK_BYTES, MAX_CHUNK_BYTES, MAX_VIRTUAL_CHUNK_BYTES = 8_192, 65_536, 1_000_000
 """A chunk lasts about 10 ms at line rate: short enough to time and to forward, long enough not to
-cost a core at 25 Mbit/s; 64 KB segments did best at 100 Mbit/s [ours]."""
+cost a core at 25 Mbit/s; 64 KB segments did best at 100 Mbit/s. On the virtual clock it is what a
+forwarding host lags behind, at 10 Gbit/s no more than 1 MB [ours]."""
 
 TRACE_MARGIN_S = 60.0
 """How far the straggler trace reaches past the time limit."""
+
+_FACTORS_AT_ONCE = 256
 
 
 def workers(config: RunConfig) -> tuple[str, ...]:
@@ -42,11 +49,12 @@ def hosts(config: RunConfig) -> tuple[str, ...]:
 
 
 def chunk_bytes(config: RunConfig) -> int:
-    """Largest message that the transport sends."""
+    """Largest message that the transport sends, on the wire."""
     if config.engine.chunk_bytes is not None:
         return config.engine.chunk_bytes
     wanted = int(config.cluster.bandwidth_bytes_per_s * CHUNK_S)
-    return min(max(wanted, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES) // 4096 * 4096
+    most = MAX_VIRTUAL_CHUNK_BYTES if config.virtual else MAX_CHUNK_BYTES
+    return min(max(wanted, MIN_CHUNK_BYTES), most) // 4096 * 4096
 
 
 def straggler_events(config: RunConfig) -> list[RateEvent]:
@@ -65,7 +73,53 @@ def computation_s(config: RunConfig) -> Callable[[int, int], float]:
     """Emulated seconds of a worker's iteration."""
     stragglers = ComputeStragglers(config.compute.probability, config.compute.max_factor)
     nominal_s, seed = config.cluster.compute_s, config.seed
-    return lambda worker, i: nominal_s * compute_factor(stragglers, seed, worker, i)
+
+    @functools.cache
+    def drawn(worker: int, block: int) -> list[float]:
+        first = block * _FACTORS_AT_ONCE
+        iterations = range(first, first + _FACTORS_AT_ONCE)
+        factors: list[float] = compute_factors(stragglers, seed, worker, iterations).tolist()
+        return factors
+
+    def seconds(worker: int, iteration: int) -> float:
+        block, place = divmod(iteration, _FACTORS_AT_ONCE)
+        return nominal_s * drawn(worker, block)[place]
+
+    return seconds
+
+
+def policy_context(
+    config: RunConfig, model_bytes: int, topology: Topology, line_bytes_per_s: Mapping[str, float]
+) -> PolicyContext:
+    """What the policy is told: `model_bytes` of a dense model on the wire, each host's line rate.
+
+    Where there are racks, they have line rates, too.
+    """
+    return PolicyContext(
+        server=SERVER,
+        workers=workers(config),
+        line_bytes_per_s=line_bytes_per_s,
+        model_bytes=model_bytes,
+        chunk_bytes=chunk_bytes(config),
+        straggler_period_s=config.network.period_s,
+        seed=config.seed,
+        options=dataclasses.asdict(config.policy) | {"delay_bound": config.delay_bound},
+        topology=topology,
+    )
+
+
+def common_plan(config: RunConfig, conserved: bool) -> dict[str, Any]:
+    """What every engine's plan holds (`RunPlan`), less the policy's context."""
+    return {
+        "hosts": hosts(config),
+        "policy": config.policy.name,
+        "conserved": conserved,
+        "step_scale": 1.0 if conserved else config.step_scale,
+        "nominal_s": config.cluster.compute_s,
+        "computation_s": computation_s(config),
+        "max_seconds": config.engine.max_seconds,
+        "snapshot_interval_s": config.engine.snapshot_interval_s,
+    }
 
 
 def rank_plan(
@@ -75,29 +129,13 @@ def rank_plan(
     read_rates: Callable[[], Sequence[float]] | None,
 ) -> RankPlan:
     """What the ranks of a run are told; `model0.npy` lies in the run folder."""
-    names = hosts(config)
+    assert isinstance(config.engine, MpiEngineConfig)
     model_bytes = np.load(run_dir / "model0.npy", mmap_mode="r").nbytes
-    context = PolicyContext(
-        server=SERVER,
-        workers=workers(config),
-        line_bytes_per_s=dict.fromkeys(names, config.cluster.bandwidth_bytes_per_s),
-        model_bytes=model_bytes,
-        chunk_bytes=chunk_bytes(config),
-        straggler_period_s=config.network.period_s,
-        seed=config.seed,
-        options=dataclasses.asdict(config.policy) | {"delay_bound": config.delay_bound},
-    )
+    lines = dict.fromkeys(hosts(config), config.cluster.bandwidth_bytes_per_s)
     return RankPlan(
+        **common_plan(config, conserved),
+        context=policy_context(config, model_bytes, BIG_SWITCH, lines),
         run_dir=run_dir,
-        hosts=names,
-        policy=config.policy.name,
-        context=context,
-        conserved=conserved,
-        step_scale=1.0 if conserved else config.policy.step_scale,
-        nominal_s=config.cluster.compute_s,
-        computation_s=computation_s(config),
         read_rates=read_rates,
-        max_seconds=config.engine.max_seconds,
-        snapshot_interval_s=config.engine.snapshot_interval_s,
         watchdog_s=config.engine.watchdog_s,
     )

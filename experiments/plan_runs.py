@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,37 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from experiments.allowed import complaint
 from experiments.fingerprint import fingerprint
-from experiments.overrides import choices, composed, validate
+from experiments.naming import run_name
+from experiments.overrides import choices, composed, launches, validate
 from experiments.paths import CONF
 from experiments.planner_answers import planner_figures
-from experiments.schema import Positive, RunConfig, to_plain
+from experiments.schema import RunConfig, to_plain
+from experiments.sections import Positive
 from mlfabric.errors import SettingError
+
+ADHOC = "adhoc"
+"""The experiment of runs that belong to no figure."""
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class Share:
-    """The repetitions and the training time of a cluster's cells, or of one workload's on it."""
+    """The repetitions and the training time of a cluster's cells.
+
+    `workload` and `figure` narrow it to theirs; `overrides` are further settings of every run.
+    """
 
     cluster: str
     seeds: list[int]
     max_seconds: Positive
     workload: str | None = None
+    figure: str | None = None
+    overrides: list[str] = field(default_factory=list)
 
-    def covers(self, cell: Mapping[str, str]) -> bool:
-        """Whether the cell is among them."""
-        return self.cluster == cell["cluster"] and self.workload in (None, cell["workload"])
+    def covers(self, figure: str, cell: Mapping[str, str]) -> bool:
+        """Whether the figure's cell is among them."""
+        asked = (self.cluster, self.workload, self.figure)
+        found = (cell["cluster"], cell["workload"], figure)
+        return all(name in (None, other) for name, other in zip(asked, found, strict=True))
 
 
 @dataclass(frozen=True)
@@ -56,9 +69,7 @@ class PlannedRun:
     @property
     def label(self) -> str:
         """What tells it from the others of its plan."""
-        config = self.config
-        names = (config.workload.name, config.policy.name, config.cluster.name)
-        return f"{' '.join(names)} seed {config.seed}"
+        return run_name(self.config)
 
     @property
     def command(self) -> str:
@@ -67,9 +78,16 @@ class PlannedRun:
 
     def cell(self) -> dict[str, Any]:
         """The row that stands for it in plan.json."""
-        groups = ("workload", "cluster", "network", "compute", "policy")
-        names = {group: getattr(self.config, group).name for group in groups}
-        return {"fingerprint": self.fingerprint, **names, "seed": self.config.seed}
+        config = self.config
+        groups = ("workload", "cluster", "network", "compute", "policy", "engine")
+        return {
+            "fingerprint": self.fingerprint,
+            **{group: getattr(config, group).name for group in groups},
+            "aggregation": getattr(config.policy, "aggregation", None),
+            "delay_bound": config.delay_bound,
+            "workers": config.cluster.workers,
+            "seed": config.seed,
+        }
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,13 @@ class Plan:
 
 def known_figures() -> list[str]:
     """Figures that can be reproduced: from the planner, then from runs."""
-    return planner_figures() + [name for name in choices("experiment") if name.startswith("fig")]
+    from_runs = [name for name in choices("experiment") if name != ADHOC]
+    return planner_figures() + sorted(from_runs, key=_by_number)
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """fig7, fig8, fig10."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D+)(\d*)", name)]
 
 
 def make_plan(profile: str, figures: Sequence[str]) -> Plan:
@@ -117,7 +141,22 @@ def make_plan(profile: str, figures: Sequence[str]) -> Plan:
             raise SettingError(f"figure {figure!r}: unknown; known: {', '.join(known_figures())}")
     from_planner = tuple(figure for figure in planner_figures() if figure in figures)
     from_runs = [figure for figure in figures if figure not in from_planner]
-    return Plan(profile, from_planner, {figure: _planned(figure, settings) for figure in from_runs})
+    planned = {figure: _planned(figure, settings) for figure in from_runs}
+    for figure, runs in planned.items():
+        if not runs:
+            raise SettingError(f"figure {figure!r}: profile {profile!r} plans no run of it")
+    return Plan(profile, from_planner, planned)
+
+
+def figures_of(profile: str) -> list[str]:
+    """The known figures that a profile includes; raises SettingError for an unknown profile."""
+    settings = read_profile(profile)
+    from_planner = planner_figures()
+    return [
+        name
+        for name in known_figures()
+        if name in from_planner or any(True for _ in _cells(name, settings))
+    ]
 
 
 def read_profile(name: str) -> Profile:
@@ -145,21 +184,28 @@ def _planned(figure: str, profile: Profile) -> list[PlannedRun]:
     """The settings of each cell are composed once; its repetitions differ in the seed alone."""
     planned = []
     for cell, share in _cells(figure, profile):
-        overrides = (f"experiment={figure}", *cell, f"engine.max_seconds={share.max_seconds}")
+        limit = f"engine.max_seconds={share.max_seconds}"
+        overrides = (f"experiment={figure}", *cell, limit, *share.overrides)
         (config,) = validate(overrides, multirun=False)
         planned += [_run(overrides, config, seed) for seed in share.seeds]
     return planned
 
 
 def _cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], Share]]:
-    """The overrides of each cell of a figure's sweep that the profile includes, its share."""
-    sweep = composed([f"experiment={figure}"]).hydra.sweeper.params
+    """The overrides of each cell of a figure that the profile includes, and its share.
+
+    Cells are the settings of the sweep, and in each the variants.
+    """
+    chosen = f"experiment={figure}"
+    forms = [launch[1:] for launch in launches([chosen])]
+    sweep = composed([chosen]).hydra.sweeper.params
     axes = {str(group): str(names).split(",") for group, names in sweep.items()}
     for values in itertools.product(*axes.values()):
         cell = dict(zip(axes, values, strict=True))
-        share = next((share for share in profile.runs if share.covers(cell)), None)
+        share = next((share for share in profile.runs if share.covers(figure, cell)), None)
         if share is not None:
-            yield tuple(f"{group}={value}" for group, value in cell.items()), share
+            setting = tuple(f"{group}={value}" for group, value in cell.items())
+            yield from ((setting + variant, share) for variant in forms)
 
 
 def _run(cell: tuple[str, ...], config: RunConfig, seed: int) -> PlannedRun:

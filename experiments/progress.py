@@ -15,9 +15,9 @@ _EVERY_S = 10.0  # between two lines where nothing can be redrawn
 class Progress:
     """Shows one line of text at a time."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._redraws = stream.isatty()
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._redraws = self._stream.isatty()
         self._shown_at = time.monotonic()
         self._open = False
 

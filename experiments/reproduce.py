@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from analysis.load import finished_fingerprints
 from experiments.child import run_child
-from experiments.interrupts import interrupt_once
+from experiments.interrupts import INTERRUPTED, interrupt_once
 from experiments.paths import RESULTS
-from experiments.plan_runs import Plan, PlannedRun, known_figures, make_plan
+from experiments.plan_runs import Plan, PlannedRun, figures_of, known_figures, make_plan
 from experiments.planner_answers import write_answers
+from experiments.pool import Order, Pool
+from experiments.resolvers import launch_stamp
 from experiments.run import main as run_here
+from experiments.schema import to_plain
 from mlfabric.errors import SettingError
 
-FIRST_GUESS_OVERHEAD_S = 15.0  # of a run, beyond its training time
-INTERRUPTED = 130
+FIRST_GUESS_OVERHEAD_S = 15.0  # of a run on real ranks, beyond its training time
+FIRST_GUESS_VIRTUAL_S = 20.0  # of a run on the virtual clock
+NO_VALID_RUN = "left no valid run of the planned settings and code (code changed meanwhile?)"
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,39 @@ class Failure:
     reason: str
 
 
+class Pace:
+    """How long runs take, of the machine's clock; learned from those that have ended.
+
+    Runs on the virtual clock go `abreast`, others one by one.
+    """
+
+    def __init__(self, abreast: int) -> None:
+        self._abreast = abreast
+        self._overheads_s: list[float] = []
+        self._virtual_s: list[float] = []
+
+    def learn(self, run: PlannedRun, took_s: float) -> None:
+        """Note how long a run took."""
+        if run.config.virtual:
+            self._virtual_s.append(took_s)
+        else:
+            self._overheads_s.append(took_s - run.config.engine.max_seconds)
+
+    def left_s(self, runs: Iterable[PlannedRun]) -> float:
+        """How long these will take."""
+        overhead_s = fmean(self._overheads_s or [FIRST_GUESS_OVERHEAD_S])
+        virtual_s = fmean(self._virtual_s or [FIRST_GUESS_VIRTUAL_S]) / self._abreast
+        return sum(
+            virtual_s if run.config.virtual else run.config.engine.max_seconds + overhead_s
+            for run in runs
+        )
+
+
 class Reproduction:
-    """Carries out a plan: the planner's figures, the missing runs one by one, then all figures."""
+    """Carries out a plan: the planner's figures, the missing runs, then all figures.
+
+    Runs on real ranks need the machine to themselves; those on the virtual clock do not care.
+    """
 
     def __init__(
         self,
@@ -41,6 +78,7 @@ class Reproduction:
         results: Path = RESULTS,
         run: Callable[[list[str]], int] = run_here,
         draw: Callable[[Sequence[str]], int] = run_child,
+        make_pool: Callable[[], Pool] = Pool,
     ) -> None:
         self._plan = plan
         self._runs = plan.runs()
@@ -48,7 +86,10 @@ class Reproduction:
         self._plan_file = results / plan.profile / "plan.json"
         self._run = run
         self._draw_command = draw
-        self._overheads_s: list[float] = []
+        self._make_pool = make_pool
+        self._folders = results / "runs" / launch_stamp()
+        self._left: list[PlannedRun] = []
+        self._todo = 0
 
     def carry_out(self) -> int:
         """Exit status: 0 when every planned run is there and every figure is drawn."""
@@ -58,9 +99,11 @@ class Reproduction:
         missing = [run for run in self._runs if run.fingerprint not in done]
         if missing and self._plan.from_planner:
             self._draw(self._plan.from_planner)  # what the planner answers waits for no run
-        if self._runs:
-            self._announce(missing)
-        failures = self._run_all(missing)
+        with self._make_pool() as pool:
+            self._pace = Pace(pool.size)
+            if self._runs:
+                self._announce(missing)
+            failures = self._run_all(missing, pool)
         drawn = self._draw(self._figures)
         self._report(failures)
         return 0 if drawn and not failures else 1
@@ -69,38 +112,72 @@ class Reproduction:
         reused = len(self._runs) - len(missing)
         _say(
             f"{self._plan.profile}: {len(self._runs)} runs for {', '.join(self._plan.figures)}; "
-            f"{reused} reused, {len(missing)} to do, {_duration(self._left_s(missing))}"
+            f"{reused} reused, {len(missing)} to do, {_duration(self._pace.left_s(missing))}"
         )
 
-    def _run_all(self, missing: Sequence[PlannedRun]) -> list[Failure]:
-        failures = []
-        for place, run in enumerate(missing):
-            left = _duration(self._left_s(missing[place:]))
-            _say(f"[{place + 1}/{len(missing)}] {run.label} ({left} left)")
-            reason = self._run_one(run)
-            if reason is not None:
-                _say(f"[{place + 1}/{len(missing)}] {run.label} {reason}")
-                failures.append(Failure(run, reason))
-            elif _ends_repetition(missing, place):
+    def _run_all(self, missing: Sequence[PlannedRun], pool: Pool) -> list[Failure]:
+        """One repetition of everything after the other, with a first look after each."""
+        self._left, self._todo = list(missing), len(missing)
+        failures: list[Failure] = []
+        for _, repetition in itertools.groupby(missing, key=lambda run: run.config.seed):
+            runs = list(repetition)
+            failures += self._run_abreast([run for run in runs if run.config.virtual], pool)
+            failures += self._run_one_by_one([run for run in runs if not run.config.virtual])
+            if self._left:
                 self._draw(self._figures)
         return failures
 
-    def _run_one(self, run: PlannedRun) -> str | None:
-        """None after a finished, valid run, else what went wrong."""
+    def _run_one_by_one(self, runs: Sequence[PlannedRun]) -> list[Failure]:
+        found = (self._run_one(run, self._begin(run)) for run in runs)
+        return [failure for failure in found if failure is not None]
+
+    def _run_one(self, run: PlannedRun, place: str) -> Failure | None:
         start_s = time.monotonic()
-        status = self._run(list(run.overrides))
+        reason = self._why_not(run, self._run(list(run.overrides)))
+        if reason is None and run.fingerprint not in self._finished():
+            reason = NO_VALID_RUN
+        if reason is None:
+            self._pace.learn(run, time.monotonic() - start_s)
+            return None
+        _say(f"{place} {run.label} {reason}")
+        return Failure(run, reason)
+
+    def _run_abreast(self, runs: Sequence[PlannedRun], pool: Pool) -> list[Failure]:
+        """The store is asked once, at the end, whether it holds them all."""
+        started: dict[str, tuple[str, float]] = {}
+
+        def jobs() -> Iterator[tuple[PlannedRun, Order]]:
+            for run in runs:
+                started[run.fingerprint] = (self._begin(run), time.monotonic())
+                yield run, Order(to_plain(run.config), self._folders / run.fingerprint)
+
+        failures, ended = [], []
+        for end in pool.carry_out(jobs()):
+            place, start_s = started[end.job.fingerprint]
+            reason = self._why_not(end.job, end.status)
+            if reason is None:
+                self._pace.learn(end.job, time.monotonic() - start_s)
+                ended.append(end.job)
+            else:
+                _say(f"{end.said.rstrip()}\n{place} {end.job.label} {reason}")
+                failures.append(Failure(end.job, reason))
+        valid = self._finished() if ended else set()
+        lost = [run for run in ended if run.fingerprint not in valid]
+        return failures + [Failure(run, NO_VALID_RUN) for run in lost]
+
+    def _begin(self, run: PlannedRun) -> str:
+        """Announce a run that starts now; returns its place among all."""
+        left = _duration(self._pace.left_s(self._left))
+        self._left.remove(run)
+        place = f"[{self._todo - len(self._left)}/{self._todo}]"
+        _say(f"{place} {run.label} ({left} left)")
+        return place
+
+    def _why_not(self, run: PlannedRun, status: int) -> str | None:
+        """What an exit status says went wrong."""
         if status == INTERRUPTED:
             raise KeyboardInterrupt
-        if status != 0:
-            return f"ended with status {status}"
-        if run.fingerprint not in self._finished():
-            return "left no valid run of the planned settings and code (code changed meanwhile?)"
-        self._overheads_s.append(time.monotonic() - start_s - run.config.engine.max_seconds)
-        return None
-
-    def _left_s(self, runs: Sequence[PlannedRun]) -> float:
-        known = self._overheads_s or [FIRST_GUESS_OVERHEAD_S]
-        return sum(run.config.engine.max_seconds + sum(known) / len(known) for run in runs)
+        return None if status == 0 else f"ended with status {status}"
 
     def _finished(self) -> set[str]:
         tracking = self._runs[0].config.tracking
@@ -123,11 +200,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.reproduce", description=__doc__)
     parser.add_argument("--profile", default="laptop", help="smoke or laptop (default)")
     known = ",".join(known_figures())
-    parser.add_argument("--figures", default=known, help="such as fig4,fig7; default: %(default)s")
+    parser.add_argument("--figures", help=f"of {known}; default: those of the profile")
     chosen = parser.parse_args(arguments)
     interrupt_once()
     try:
-        plan = make_plan(chosen.profile, chosen.figures.split(","))
+        named = chosen.figures.split(",") if chosen.figures else figures_of(chosen.profile)
+        plan = make_plan(chosen.profile, named)
         with _alone(RESULTS / "reproduce.lock"):
             return Reproduction(plan).carry_out()
     except SettingError as error:
@@ -156,11 +234,6 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _say(text: str) -> None:
     print(text, flush=True)
-
-
-def _ends_repetition(runs: Sequence[PlannedRun], place: int) -> bool:
-    """Whether the next run repeats everything with another seed: time for a first look."""
-    return place + 1 < len(runs) and runs[place + 1].config.seed != runs[place].config.seed
 
 
 def _duration(seconds: float) -> str:

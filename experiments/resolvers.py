@@ -15,11 +15,11 @@ from experiments.paths import ROOT
 def register_resolvers() -> None:
     """Register `project:PATH` (absolute, in the project) and `launch_stamp:`, new each time."""
     OmegaConf.register_new_resolver("project", lambda path: str(ROOT / path), replace=True)
-    stamp = functools.cache(_launch_stamp)
+    stamp = functools.cache(launch_stamp)
     OmegaConf.register_new_resolver("launch_stamp", stamp, replace=True)
 
 
-def _launch_stamp() -> str:
+def launch_stamp() -> str:
     """A folder name that no other launch has: date/time, process and random part."""
     now = datetime.now()
     return f"{now:%Y-%m-%d/%H-%M-%S}-{os.getpid()}-{secrets.token_hex(3)}"

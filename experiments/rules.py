@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.allowed import shown
+from experiments.sections import MpiEngineConfig
 from mlfabric.emulation.stragglers import read_trace
 from mlfabric.errors import SettingError
 
 if TYPE_CHECKING:
     from experiments.schema import RunConfig
+
+MAX_RANKED_WORKERS = 200
+"""Largest number of workers that are ranks of their own [ours]."""
 
 
 def _aggregators_are_hosts(config: RunConfig) -> str | None:
@@ -43,13 +48,14 @@ def _hostfile_exists(config: RunConfig) -> str | None:
 
 
 def _hostfile_is_not_emulated(config: RunConfig) -> str | None:
-    if config.cluster.hostfile is None or config.engine.emulation != "netns":
+    asks = isinstance(config.engine, MpiEngineConfig) and config.engine.emulation == "netns"
+    if config.cluster.hostfile is None or not asks:
         return None
     return "engine.emulation=netns: must be auto or none with a cluster.hostfile"
 
 
 def _stragglers_need_emulation(config: RunConfig) -> str | None:
-    if config.emulated or config.network.probability == 0 or config.network.factor == 1:
+    if config.rates_are_ours or config.network.probability == 0 or config.network.factor == 1:
         return None
     return (
         f"network.probability={config.network.probability:g}: must be 0 (network=none)"
@@ -58,7 +64,7 @@ def _stragglers_need_emulation(config: RunConfig) -> str | None:
 
 
 def _oracle_needs_emulation(config: RunConfig) -> str | None:
-    if config.emulated or getattr(config.policy, "bandwidth", None) != "oracle":
+    if config.rates_are_ours or getattr(config.policy, "bandwidth", None) != "oracle":
         return None
     return (
         "policy.bandwidth=oracle: must be measured where no link is shaped"
@@ -69,6 +75,8 @@ def _oracle_needs_emulation(config: RunConfig) -> str | None:
 def _stopping_needs_a_target(config: RunConfig) -> str | None:
     if not config.engine.stop_at_target or config.target is not None:
         return None
+    if config.workload.timing_only:
+        return "engine.stop_at_target=true: must be false with workload.timing_only=true"
     return (
         f"engine.stop_at_target=true: must be false, as {config.workload.name} has no target on"
         f" this cluster; workload.targets.{config.cluster.name} sets one"
@@ -79,7 +87,7 @@ def _trace_can_be_played(config: RunConfig) -> str | None:
     path = config.network.trace_file
     if path is None:
         return None
-    if not config.emulated:
+    if not config.rates_are_ours:
         return f"network.trace_file={path}: must be null where no link is shaped"
     try:
         hosts = {event.host for event in read_trace(Path(path))}
@@ -98,7 +106,7 @@ def _trace_can_be_played(config: RunConfig) -> str | None:
 
 def _watchdog_outlasts_computation(config: RunConfig) -> str | None:
     longest_s = config.cluster.compute_s * config.compute.max_factor
-    if config.engine.watchdog_s > longest_s:
+    if not isinstance(config.engine, MpiEngineConfig) or config.engine.watchdog_s > longest_s:
         return None
     return (
         f"engine.watchdog_s={config.engine.watchdog_s:g}: must be above {longest_s:g}, the longest"
@@ -117,9 +125,86 @@ def _tracking_is_a_database(config: RunConfig) -> str | None:
     )
 
 
+def _ranks_are_few(config: RunConfig) -> str | None:
+    if config.virtual or config.cluster.workers <= MAX_RANKED_WORKERS:
+        return None
+    return (
+        f"cluster.workers={config.cluster.workers}: must be at most {MAX_RANKED_WORKERS} with"
+        " engine=mpi (engine=virtual takes more)"
+    )
+
+
+def _paper_scale_is_virtual(config: RunConfig) -> str | None:
+    if config.virtual or config.cluster.name != "paper":
+        return None
+    return "cluster=paper: must be another cluster with engine=mpi; engine=virtual carries it out"
+
+
+def _network_of_ranks_is_plain(config: RunConfig) -> str | None:
+    """What only the virtual clock's network has must not be asked of a real one."""
+    if config.virtual:
+        return None
+    cluster = config.cluster
+    for key, asked, plain in (
+        ("update_bytes", cluster.update_bytes, None),
+        ("transport", cluster.transport, "tcp"),
+        ("hosts_per_rack", cluster.hosts_per_rack, None),
+        ("uplink_bytes_per_s", cluster.uplink_bytes_per_s, None),
+    ):
+        if asked != plain:
+            return f"cluster.{key}={shown(asked)}: must be {shown(plain)} with engine=mpi"
+    return None
+
+
+def _sums_are_carried_out(config: RunConfig) -> str | None:
+    if config.virtual or getattr(config.policy, "aggregation", None) != "pipelined":
+        return None
+    return (
+        "policy.aggregation=pipelined: must be one of none, paper with engine=mpi;"
+        " real ranks do not carry it out yet, engine=virtual does"
+    )
+
+
+def _virtual_hosts_are_no_machines(config: RunConfig) -> str | None:
+    if not config.virtual:
+        return None
+    if config.cluster.hostfile is not None:
+        return f"cluster.hostfile={config.cluster.hostfile}: must be null with engine=virtual"
+    if config.cluster.name == "hostfile":
+        return "cluster=hostfile: must be another cluster with engine=virtual"
+    return None
+
+
+def _uplinks_need_racks(config: RunConfig) -> str | None:
+    cluster = config.cluster
+    if cluster.uplink_bytes_per_s is None or cluster.hosts_per_rack is not None:
+        return None
+    return (
+        f"cluster.uplink_bytes_per_s={cluster.uplink_bytes_per_s:g}: must be null"
+        " without cluster.hosts_per_rack"
+    )
+
+
+def _timing_is_virtual(config: RunConfig) -> str | None:
+    if not config.workload.timing_only:
+        return None
+    if not config.virtual:
+        return "workload.timing_only=true: must be false with engine=mpi; engine=virtual takes it"
+    if config.cluster.update_bytes is None:
+        return "cluster.update_bytes=null: must be a number with workload.timing_only=true"
+    return None
+
+
+def _step_scale_is_given(config: RunConfig) -> str | None:
+    if config.cluster.name in config.policy.step_scale:
+        return None
+    return f"policy.step_scale.{config.cluster.name}: missing; must be a number, above 0"
+
+
 RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _aggregators_are_hosts,
     _ring_needs_two,
+    _virtual_hosts_are_no_machines,
     _hostfile_exists,
     _hostfile_is_not_emulated,
     _stragglers_need_emulation,
@@ -128,4 +213,11 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _trace_can_be_played,
     _watchdog_outlasts_computation,
     _tracking_is_a_database,
+    _ranks_are_few,
+    _paper_scale_is_virtual,
+    _network_of_ranks_is_plain,
+    _sums_are_carried_out,
+    _uplinks_need_racks,
+    _timing_is_virtual,
+    _step_scale_is_given,
 )

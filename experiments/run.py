@@ -17,14 +17,14 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from experiments.interrupts import interrupt_once
+from experiments.interrupts import INTERRUPTED, interrupt_once
 from experiments.outcome import Outcome, sweep_summary
-from experiments.overrides import validate
+from experiments.overrides import launches, validate
 from experiments.paths import CONF
 from experiments.schema import RunConfig, from_omegaconf
 from mlfabric.errors import SettingError
 
-REFUSED, INTERRUPTED = 2, 130
+REFUSED = 2
 # Hydra's own options that would lead past the checked settings.
 _FOREIGN = ("config_path", "config_name", "config_dir", "experimental_rerun")
 # Options that show something instead of running.
@@ -44,10 +44,22 @@ def main(arguments: list[str]) -> int:
     if any(getattr(options, name) for name in _SHOWING):
         _hydra(arguments, lambda cfg: None)
         return 0
-    return _run_all(arguments, jobs)
+    return _run_all(_launches(arguments, options), jobs)
 
 
-def _run_all(arguments: list[str], jobs: list[RunConfig]) -> int:
+def _launches(arguments: list[str], options: argparse.Namespace) -> list[list[str]]:
+    """Hydra's command lines: a sweep is one for each variant of its experiment."""
+    if not options.multirun:
+        return [arguments]
+    flags = [argument for argument in arguments if argument not in options.overrides]
+    found = launches(options.overrides)
+    if len(found) == 1:
+        return [[*flags, *found[0]]]
+    apart = "hydra.sweep.subdir={}-${{hydra.job.num}}"
+    return [[*flags, *launch, apart.format(number)] for number, launch in enumerate(found)]
+
+
+def _run_all(commands: list[list[str]], jobs: list[RunConfig]) -> int:
     from experiments.errors import RunFailed
     from experiments.tracking import create_store
 
@@ -57,7 +69,8 @@ def _run_all(arguments: list[str], jobs: list[RunConfig]) -> int:
         for tracking in dict.fromkeys(job.tracking for job in jobs):
             create_store(tracking)
             print(f"tracking: {tracking.uri}", flush=True)
-        _hydra(arguments, lambda cfg: done.append(_run_one(cfg, len(done), len(jobs))))
+        for command in commands:
+            _hydra(command, lambda cfg: done.append(_run_one(cfg, len(done), len(jobs))))
     except KeyboardInterrupt:
         print("interrupted; nothing is left running", file=sys.stderr)
         return INTERRUPTED

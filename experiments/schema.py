@@ -1,162 +1,45 @@
-"""The typed settings of one run, and the one edge at which plain settings become them.
-
-Every class is a frozen dataclass that refuses unknown keys, wrong types and values out of range.
-"""
+"""The typed settings of one run, and the one edge at which plain settings become them."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, ConfigDict, ValidationError
+from annotated_types import Ge
+from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
 from experiments.allowed import complaint
 from experiments.rules import RULES
+from experiments.sections import (
+    STRICT,
+    AsyncPsConfig,
+    ClusterConfig,
+    ComputeConfig,
+    EngineConfig,
+    MlfabricAConfig,
+    MpiEngineConfig,
+    NetworkConfig,
+    PldaConfig,
+    PolicyConfig,
+    ResnetConfig,
+    RingAllreduceConfig,
+    TrackingConfig,
+    VirtualEngineConfig,
+    WorkloadConfig,
+)
 from mlfabric.errors import SettingError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-Positive = Annotated[float, Gt(0)]
-Probability = Annotated[float, Ge(0), Le(1)]
-Count = Annotated[int, Ge(1)]
+VARIANTS = "cells"
+"""The key of an experiment file that lists the overrides of its variants: no setting of a run."""
 
 
-def _six_n_plus_two(depth: int) -> int:
-    if depth < 8 or depth % 6 != 2:
-        raise ValueError("6n + 2 with n at least 1: 8, 14, 20, 26, 32, …")
-    return depth
-
-
-@dataclass(frozen=True, config=_STRICT)
-class ClusterConfig:
-    """Workers, their links and their nominal computation; ranks are workers + 2."""
-
-    name: str
-    workers: Annotated[int, Ge(1), Le(200)]
-    bandwidth_bytes_per_s: Positive
-    compute_s: Positive
-    straggler_period_s: Positive
-    congestion_control: Literal["cubic", "bbr", "reno"]
-    hostfile: Annotated[str, AfterValidator(os.path.abspath)] | None
-
-
-@dataclass(frozen=True, config=_STRICT)
-class NetworkConfig:
-    """Each period each link keeps `factor` of its rate with `probability`; or a recorded trace."""
-
-    name: str
-    probability: Probability
-    factor: Annotated[float, Gt(0), Le(1)]
-    period_s: Annotated[float, Ge(0.01)]
-    include_server: bool
-    trace_file: Annotated[str, AfterValidator(os.path.abspath)] | None
-
-
-@dataclass(frozen=True, config=_STRICT)
-class ComputeConfig:
-    """Compute stragglers: with `probability` an iteration takes U[1, max_factor] times as long."""
-
-    name: str
-    probability: Probability
-    max_factor: Annotated[float, Ge(1)]
-
-
-@dataclass(frozen=True, config=_STRICT)
-class PldaConfig:
-    """LDA by collapsed Gibbs sampling; a push is one minibatch of documents."""
-
-    name: str
-    kind: Literal["plda"]
-    framework: Literal["none"]
-    targets: dict[str, float | None]
-    topics: Annotated[int, Ge(2)]
-    alpha: Positive
-    beta: Positive
-    minibatch_tokens: Count
-    heldout_fraction: Annotated[float, Gt(0), Le(0.5)]
-    fold_in_sweeps: Count
-    min_word_count: Count
-
-
-@dataclass(frozen=True, config=_STRICT)
-class ResnetConfig:
-    """A CIFAR-style residual network; a push is one SGD step with worker-local momentum."""
-
-    name: str
-    kind: Literal["resnet"]
-    framework: Literal["torch"]
-    targets: dict[str, float | None]
-    depth: Annotated[int, AfterValidator(_six_n_plus_two)]
-    batch_size: Annotated[int, Ge(1), Le(8)]
-    learning_rate: Positive
-    momentum: Annotated[float, Ge(0), Lt(1)]
-    weight_decay: Annotated[float, Ge(0)]
-
-
-@dataclass(frozen=True, config=_STRICT)
-class AsyncPsConfig:
-    """Asynchronous parameter server, the network shared by TCP."""
-
-    name: Literal["async_ps"]
-    step_scale: Positive
-
-
-@dataclass(frozen=True, config=_STRICT)
-class RingAllreduceConfig:
-    """Synchronous ring all-reduce."""
-
-    name: Literal["ring_allreduce"]
-    step_scale: Positive
-
-
-@dataclass(frozen=True, config=_STRICT)
-class MlfabricAConfig:
-    """Asynchronous MLfabric. Nulls stand for 2 (workers - 1) and for every worker host."""
-
-    name: Literal["mlfabric_a"]
-    step_scale: Positive
-    delay_bound: Annotated[int, Ge(0)] | None
-    ordering: Literal["shortest", "delay_aware"]
-    aggregation: Literal["none", "paper"]
-    aggregators: Annotated[int, Ge(0)] | None
-    aggregator_choice: Literal["in_order", "random", "best_fit"]
-    bandwidth: Literal["measured", "oracle"]
-
-
-@dataclass(frozen=True, config=_STRICT)
-class EngineConfig:
-    """What carries the run out, for how long, and how it is watched."""
-
-    name: Literal["mpi"]
-    emulation: Literal["auto", "netns", "none"]
-    max_seconds: Annotated[float, Gt(0), Le(1e6)]
-    stop_at_target: bool
-    snapshot_interval_s: Annotated[float, Ge(0.01)]
-    watchdog_s: Positive
-    chunk_bytes: Annotated[int, Ge(1024), Le(65536)] | None
-
-
-@dataclass(frozen=True, config=_STRICT)
-class TrackingConfig:
-    """The MLflow store and the MLflow experiment that runs are filed under."""
-
-    uri: str
-    experiment: str
-
-
-WorkloadConfig = PldaConfig | ResnetConfig
-PolicyConfig = AsyncPsConfig | RingAllreduceConfig | MlfabricAConfig
-
-
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True, config=STRICT)
 class RunConfig:
     """Everything one run depends on."""
 
@@ -171,23 +54,42 @@ class RunConfig:
     tracking: TrackingConfig
 
     @property
+    def virtual(self) -> bool:
+        """Whether the run is carried out on a virtual clock."""
+        return isinstance(self.engine, VirtualEngineConfig)
+
+    @property
     def target(self) -> float | None:
         """Level of the workload's metric at which time-to-target stops on this cluster."""
+        if self.workload.timing_only:
+            return None
         return self.workload.targets.get(self.cluster.name)
 
     @property
-    def emulated(self) -> bool:
-        """Whether links are shaped: always on this machine unless that is turned off."""
-        return self.engine.emulation != "none" and self.cluster.hostfile is None
+    def step_scale(self) -> float:
+        """What every gradient step is multiplied by on this cluster."""
+        return self.policy.step_scale[self.cluster.name]
+
+    @property
+    def emulation(self) -> Literal["netns", "none"] | None:
+        """How this machine's links are shaped; None on the virtual clock, which has its own."""
+        if not isinstance(self.engine, MpiEngineConfig):
+            return None
+        shaped = self.engine.emulation != "none" and self.cluster.hostfile is None
+        return "netns" if shaped else "none"
+
+    @property
+    def rates_are_ours(self) -> bool:
+        """Whether the rates of links are told by the settings: shaped, or of the virtual clock."""
+        return self.emulation != "none"
 
     @property
     def delay_bound(self) -> int | None:
         """Largest delay an applied update may have, in versions; None where nothing bounds it."""
-        if not isinstance(self.policy, MlfabricAConfig):
+        asked = self.policy.delay_bound if isinstance(self.policy, MlfabricAConfig) else "none"
+        if asked == "none":
             return None
-        if self.policy.delay_bound is None:
-            return 2 * (self.cluster.workers - 1)
-        return self.policy.delay_bound
+        return asked if isinstance(asked, int) else 2 * (self.cluster.workers - 1)
 
 
 # Sections of which a tag (its key, then class by value) picks the class.
@@ -201,12 +103,12 @@ _TAGGED: dict[str, tuple[str, dict[str, type[Any]]]] = {
             "mlfabric_a": MlfabricAConfig,
         },
     ),
+    "engine": ("name", {"mpi": MpiEngineConfig, "virtual": VirtualEngineConfig}),
 }
 _PLAIN: dict[str, type[Any]] = {
     "cluster": ClusterConfig,
     "network": NetworkConfig,
     "compute": ComputeConfig,
-    "engine": EngineConfig,
     "tracking": TrackingConfig,
 }
 SECTIONS = (*_PLAIN, *_TAGGED)
@@ -222,6 +124,7 @@ def from_omegaconf(cfg: DictConfig) -> RunConfig:
         plain: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise SettingError(f"{error.full_key}: {str(error).splitlines()[0]}") from None
+    plain.pop(VARIANTS, None)
     return from_plain(plain)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
 from experiments.collect import Records
-from experiments.schema import RingAllreduceConfig, RunConfig
+from experiments.schema import RunConfig
+from experiments.sections import RingAllreduceConfig
 
 # A run is invalid if more of its computations took longer than the nominal time [ours].
 OVERRUN_LIMIT = 0.02
@@ -23,7 +25,7 @@ class Metric(NamedTuple):
     goal: Literal["min", "max"]
 
 
-def unfinished(config: RunConfig, emulation: str | None, run_id: str | None, why: str) -> Summary:
+def unfinished(config: RunConfig, run_id: str | None, why: str) -> Summary:
     """The run.json of a run that failed: every key is there, results are null."""
     results = dict.fromkeys(
         (
@@ -33,20 +35,18 @@ def unfinished(config: RunConfig, emulation: str | None, run_id: str | None, why
         )
     )
     delay = {"mean": None, "p95": None, "max": None, "bound": config.delay_bound}
-    identity = _identity(config, emulation, run_id)
+    identity = _identity(config, run_id)
     return {"status": "failed", "reason": why, **identity, **results, "delay": delay}
 
 
-def finished(
-    config: RunConfig, emulation: str, run_id: str | None, metric: Metric, records: Records
-) -> Summary:
+def finished(config: RunConfig, run_id: str | None, metric: Metric, records: Records) -> Summary:
     """The run.json of a run that came to its end; "invalid", and why, if not to be trusted."""
     flaw = find_flaw(config, records)
     final = records.metrics[metric.name].iloc[-1] if len(records.metrics) else math.nan
     return {
         "status": "invalid" if flaw else "finished",
         "reason": flaw,
-        **_identity(config, emulation, run_id),
+        **_identity(config, run_id),
         "updates_applied": int(records.totals["applied"]),
         "updates_dropped": int(records.totals["dropped"]),
         "elapsed_s": float(records.totals["elapsed_s"]),
@@ -72,7 +72,7 @@ def find_flaw(config: RunConfig, records: Records) -> str | None:
             return f"{recorded} {status} updates were recorded, but {counted} were counted"
     if not counts.get("applied", 0):
         return "no update was applied"
-    if records.metrics.empty:
+    if records.metrics.empty and not config.workload.timing_only:
         return "no snapshot was evaluated"
     largest, bound = records.updates["delay"][_applied(records.updates)].max(), config.delay_bound
     if bound is not None and largest > bound:
@@ -91,12 +91,18 @@ def time_to_target_s(metrics: pd.DataFrame, metric: Metric, target: float | None
 
     NaN never reaches it, and the untrained model does not count.
     """
-    trained = metrics[metrics["version"] > 0]
-    if target is None or trained.empty:
-        return None
-    values = trained[metric.name]
-    reached = trained.loc[values >= target if metric.goal == "max" else values <= target]
-    return float(reached["elapsed_s"].min()) if len(reached) else None
+    passed = [
+        row["elapsed_s"] for row in metrics.to_dict("records") if reached(row, metric, target)
+    ]
+    return float(min(passed)) if passed else None
+
+
+def reached(row: Mapping[str, Any], metric: Metric, target: float | None) -> bool:
+    """Whether one snapshot of a trained model is at or past the target."""
+    if target is None or row["version"] == 0:
+        return False
+    value = row[metric.name]
+    return bool(value >= target if metric.goal == "max" else value <= target)
 
 
 def delay_statistics(updates: pd.DataFrame) -> dict[str, float | None]:
@@ -127,7 +133,7 @@ def overrun_fraction(computations: pd.DataFrame) -> float:
     return float(computations["overran"].mean()) if len(computations) else 0.0
 
 
-def _identity(config: RunConfig, emulation: str | None, run_id: str | None) -> Summary:
+def _identity(config: RunConfig, run_id: str | None) -> Summary:
     return {
         "policy": config.policy.name,
         "workload": config.workload.name,
@@ -135,9 +141,10 @@ def _identity(config: RunConfig, emulation: str | None, run_id: str | None) -> S
         "network": config.network.name,
         "compute": config.compute.name,
         "engine": config.engine.name,
-        "emulation": emulation,
+        "emulation": config.emulation,
         "cluster": config.cluster.name,
         "seed": config.seed,
+        "timing_only": config.workload.timing_only,
         "target": config.target,
         "mlflow_run_id": run_id,
     }

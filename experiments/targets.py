@@ -40,7 +40,7 @@ def _cells(profile: str) -> Iterable[tuple[str, Share]]:
     cells = sorted({(run.config.workload.name, run.config.cluster.name) for run in runs})
     for workload, cluster in cells:
         cell = {"workload": workload, "cluster": cluster}
-        yield workload, next(share for share in shares if share.covers(cell))
+        yield workload, next(share for share in shares if share.covers("fig7", cell))
 
 
 def _level(workload: str, share: Share, seed: int) -> float:

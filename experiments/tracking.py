@@ -22,7 +22,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from experiments.errors import RunFailed
-from experiments.schema import TrackingConfig
+from experiments.sections import TrackingConfig
 
 VALUE_LIMIT = 6000  # characters of a parameter that every store takes
 _METRICS_A_BATCH = 1000

@@ -116,6 +116,15 @@ def to_wire(payload: Payload) -> tuple[dict[str, Any], NDArray[np.uint8]]:
     return description, np.concatenate((steps, values.astype(narrow).view(np.uint8)))
 
 
+def wire_size(payload: Payload) -> int:
+    """Length of the bytes that `to_wire` makes, without making them."""
+    if payload.indices is None:
+        return payload.values.nbytes
+    further = np.diff(payload.indices, prepend=INDEX.type(0)) // _FURTHER
+    entries = len(payload.values)
+    return entries + int(further.sum()) + entries * _narrowest(payload.values).itemsize
+
+
 def wire_bytes(description: dict[str, Any]) -> int:
     """Length of the bytes that a description announces; raises ProtocolError for a bad one."""
     try:

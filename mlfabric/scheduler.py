@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from mlfabric.actions import (
@@ -23,7 +22,6 @@ from mlfabric.actions import (
     StartTransfer,
     WakeAt,
 )
-from mlfabric.errors import ProtocolError
 from mlfabric.events import (
     Event,
     ModelRequested,
@@ -35,45 +33,28 @@ from mlfabric.events import (
     UpdateReady,
     Woken,
 )
-from mlfabric.planning.aggregation import AggregatorChoice, choose_aggregators
-from mlfabric.planning.batch import Batch, OrderingRule
+from mlfabric.planning.aggregation import choose_aggregators
+from mlfabric.planning.batch import PATIENCES, Batch
 from mlfabric.planning.commits import OpenGroup, next_commit
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
+from mlfabric.planning.opportunity import Opportunity
 from mlfabric.planning.planner import plan, warm_up
+from mlfabric.planning.queue import StartQueue
 from mlfabric.planning.rates import RateEstimator
-from mlfabric.planning.residual import Network, Residual
+from mlfabric.planning.residual import Network
+from mlfabric.planning.settings import SchedulerSettings
+from mlfabric.planning.waiting import WaitingUpdates
 from mlfabric.topology import Link
 
-PLAN_AHEAD = 1.05
-"""The next batch is planned when the server's ingress is reserved for this many mean transfers
-more [ours]: the last transfer of a batch has just started."""
+__all__ = ["Scheduler", "SchedulerSettings"]
 
+MANY = 32
+"""With more updates in a batch, fewer patiences are tried; with more idle hosts, only as many
+aggregators are considered as there are updates, but so many at least [ours]."""
 
-@dataclass(frozen=True)
-class SchedulerSettings:
-    """What the scheduler is told once.
-
-    `delay_bound` in versions (None: unbounded); `aggregators` are the hosts that may sum;
-    `model_bytes` is the dense size of the model; `line_bytes_per_s` the nominal rate of each host's
-    link; `bandwidth` whether rates are learned from transfers or told by the emulator;
-    `rate_memory_s` how long an unconfirmed low estimate is believed; `chunk_bytes` what a hop
-    passes on at a time.
-    """
-
-    server: str
-    workers: tuple[str, ...]
-    delay_bound: int | None
-    ordering: OrderingRule
-    aggregation: Literal["none", "paper"]
-    aggregators: tuple[str, ...]
-    aggregator_choice: AggregatorChoice
-    model_bytes: int
-    line_bytes_per_s: Mapping[str, float]
-    bandwidth: Literal["measured", "oracle"]
-    rate_memory_s: float
-    chunk_bytes: int
-    seed: int
+PATIENCES_OF_MANY = (1.0,)
+"""What pipelined sums of many updates are tried with; see `Batch`."""
 
 
 class Scheduler:
@@ -83,21 +64,27 @@ class Scheduler:
         self.settings = settings
         self.version = 0
         self._rng = random.Random(settings.seed)
-        hosts = (settings.server, *settings.workers)
-        network = Network(hosts)
+        network = Network((settings.server, *settings.workers), settings.topology)
         line = {link: settings.line_bytes_per_s[link.host] for link in network.link_row}
         memory_s = settings.rate_memory_s if settings.bandwidth == "measured" else math.inf
-        self._rates = RateEstimator(line, memory_s)
-        self._loads = LinkLoads(self._rates.rate, network)
-        self._waiting: dict[str, Update] = {}
-        self._groups: list[OpenGroup] = []
-        self._planned: list[OpenGroup] = []
+        self._rates = RateEstimator(line, memory_s, settings.topology)
+        self._loads = LinkLoads(network, line)
+        self._queue = StartQueue(self._loads)
+        self._ingress = network.link_row[Link(settings.server, "ingress")]
+        self._egress = network.link_row[Link(settings.server, "egress")]
+        self._row = network.link_row
+        self._waiting = WaitingUpdates()
+        self._groups: dict[OpenGroup, None] = {}
+        workers, most = len(settings.workers), settings.batch_updates
+        self._time = Opportunity(self._loads, self._ingress, self._groups, workers, most)
+        self._planned: dict[OpenGroup, None] = {}
+        self._arrived = 0
         self._flying: dict[str, Transfer] = {}
-        self._group_of: dict[str, OpenGroup] = {}
         self._requests: dict[str, int] = {}
         self._pull_bytes = float(settings.model_bytes)
         self._held_until: float | None = None
         self._names = (f"t{number}" for number in itertools.count(1))
+        self._numbers = itertools.count()
         warm_up()  # nothing is compiled once events come
 
     @property
@@ -108,25 +95,28 @@ class Scheduler:
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do, in this order, now that `event` has happened; `now` in seconds."""
         _HANDLERS[type(event)](self, event, now)
-        return [
-            *self._commit(now),
-            *self._plan(now),
-            *self._start_transfers(now),
-            *self._distribute(now),
-        ]
+        self._believe(now)
+        actions: list[Action] = []
+        if self._arrived:
+            actions += self._commit(now)
+        if self._waiting:
+            actions += self._plan(now)
+        actions += self._start_transfers(now)
+        if self._requests:
+            actions += self._distribute(now)
+        return actions
 
     # -- events ------------------------------------------------------------------------------
 
     def _handle_update_ready(self, event: UpdateReady, now: float) -> None:
-        if event.update.id in self._waiting:
-            raise ProtocolError(f"update {event.update.id} was announced twice")
-        self._waiting[event.update.id] = event.update
+        self._waiting.add(event.update)
+        self._time.news += 1
 
     def _handle_transfer_progress(self, event: TransferProgress, now: float) -> None:
         transfer = self._flying.get(event.transfer)
         if transfer is not None:
             self._learn(transfer, event.bytes_per_s, now)
-            transfer.correct(event.bytes, event.bytes_per_s, now)
+            self._loads.correct(transfer, event.bytes, event.bytes_per_s, now)
 
     def _handle_transfer_ending(self, event: TransferEnding, now: float) -> None:
         self._loads.stop(event.transfer)
@@ -139,9 +129,13 @@ class Scheduler:
         if event.bytes_per_s is not None:
             self._learn(transfer, event.bytes_per_s, now)
         if transfer.kind == "model":
+            transfer.arrived = True
             self._pull_bytes = float(max(event.bytes, 1))
             return
-        self._group_of.pop(transfer.id).has_arrived(transfer)
+        group: OpenGroup = transfer.owner
+        self._enqueue(group.has_arrived(transfer))
+        if transfer is group.crossing:
+            self._arrived += 1
 
     def _handle_model_requested(self, event: ModelRequested, now: float) -> None:
         self._requests[event.worker] = event.held_version
@@ -154,24 +148,30 @@ class Scheduler:
         """Nothing but the time has changed."""
 
     def _learn(self, transfer: Transfer, seen: float, now: float) -> None:
-        expected = transfer.expected_bytes_per_s
+        """Compare the rate with what was expected, or with what it passes on came at."""
         if self.settings.bandwidth == "oracle":
             return
         transfer.seen_bytes_per_s = seen
-        if transfer.parent is not None:
-            if transfer.parent.seen_bytes_per_s is None:
-                return
-            expected = min(expected, transfer.parent.seen_bytes_per_s)
-        self._rates.observed(transfer.src, transfer.dst, seen, expected, now)
+        fed = transfer.slowest_source()
+        if fed is not None:
+            expected = min(transfer.expected_bytes_per_s, fed)
+            self._rates.compared(transfer.links, seen, expected, now)
+
+    def _believe(self, now: float) -> None:
+        """Pass on what has been learned of links."""
+        for link in self._rates.changes(now):
+            row = self._row[link]
+            self._loads.set_rate(row, self._rates.rate(link, now))
+            self._queue.rate_changed(row)
+            self._time.news += 1
 
     # -- commits -----------------------------------------------------------------------------
 
     def _commit(self, now: float) -> list[Action]:
         actions: list[Action] = []
-        while True:
-            group, late = next_commit(self._groups, self.version, self.settings.delay_bound)
-            if group is None:
-                break
+        while self._arrived:
+            group, late = next_commit(list(self._groups), self.version, self.settings.delay_bound)
+            assert group is not None
             if late and self._worth_waiting_for(late, now):
                 assert self._held_until is not None
                 return [*actions, WakeAt(self._held_until)]
@@ -186,7 +186,8 @@ class Scheduler:
     def _worth_waiting_for(self, late: list[OpenGroup], now: float) -> bool:
         """A group is held, for one mean transfer at most, for others that arrive by then."""
         if self._held_until is None:
-            self._held_until = now + self._mean_transfer_s([g.crossing.bytes for g in late], now)
+            mean_bytes = sum(group.crossing.bytes for group in late) / len(late)
+            self._held_until = now + mean_bytes / self._loads.rate(self._ingress)
         return now < self._held_until and all(
             not group.arrived
             and group.crossing.started_s is not None
@@ -195,7 +196,8 @@ class Scheduler:
         )
 
     def _apply(self, group: OpenGroup) -> CommitGroup:
-        self._groups.remove(group)
+        del self._groups[group]
+        self._arrived -= 1
         before, self.version = self.version, self.version + len(group.members)
         return CommitGroup(
             transfer=group.crossing.id,
@@ -206,28 +208,23 @@ class Scheduler:
         )
 
     def _cut(self, group: OpenGroup, version: int) -> list[Action]:
-        """Drop the members that would exceed the bound at `version`; all of them once summed."""
-        bound = self.settings.delay_bound
-        assert bound is not None
-        summed = group.via is not None and group.crossing.started_s is not None
-        late = [u for u in group.members if summed or version - u.version > bound]
-        group.members = [u for u in group.members if u not in late]
-        actions: list[Action] = []
-        for update in late:
-            brought = group.collected.pop(update.id, None)
-            transfer = group.transfers.pop(update.id, brought)
-            if transfer is not None:
-                actions += self._cancel(transfer)
-            actions.append(DropUpdate(update.id, update.worker, version - update.version))
+        """Drop members that would exceed the bound at `version`, all once they are summed."""
+        assert self.settings.delay_bound is not None
+        late = group.too_late(version, self.settings.delay_bound)
+        actions = [action for gone in group.leave(late) for action in self._cancel(gone)]
+        actions += [DropUpdate(u.id, u.worker, version - u.version) for u in late]
+        self._time.regroupings += 1
         if not group.members:
-            actions += self._cancel(group.crossing)
-            self._groups.remove(group)
-        group.crossing.updates = tuple(u.id for u in group.members)
+            del self._groups[group]
+            self._arrived -= group.arrived
+        for transfer in group.startable():
+            if transfer.key is None:
+                self._enqueue(transfer)
         return actions
 
     def _cancel(self, transfer: Transfer) -> list[Action]:
         self._loads.stop(transfer.id)
-        self._group_of.pop(transfer.id, None)
+        self._queue.remove(transfer)
         self._flying.pop(transfer.id, None)
         if transfer.started_s is None:
             return []
@@ -236,126 +233,152 @@ class Scheduler:
     # -- planning ----------------------------------------------------------------------------
 
     def _plan(self, now: float) -> list[Action]:
-        """Order and group all updates of which nothing has been sent, once the server is soon free.
+        """Order and group updates of which nothing has been sent, once the server is soon free.
 
         A plan is tentative: the next one starts afresh from what has not begun.
         """
         dropped = self._drop_hopeless()
-        updates = list(self._waiting.values())
-        if not updates:
+        if not self._time.has_come(self._waiting, not self._planned, now):
             return dropped
-        queued = [t for group in self._groups for t in (*group.startable(), *group.later())]
-        residual = self._loads.residual(queued, now)
-        ingress = Link(self.settings.server, "ingress")
-        share = START_SHARE * self._rates.rate(ingress, now)
-        busy_until_s = residual.first_time_at(ingress, share, now)
-        mean_s = self._mean_transfer_s([u.bytes for u in updates], now)
-        if busy_until_s - now > PLAN_AHEAD * mean_s:
-            return dropped
-        planned = plan(self._batch(updates, residual, now, busy_until_s))
-        self._planned = [OpenGroup.of(group, self._names) for group in planned.groups]
+        for group in list(self._planned):
+            self._forget(group)
+        planned = plan(self._batch(now))
+        for number, found in enumerate(planned.groups):
+            self._queue_up(OpenGroup.of(found, number, self._names))
+        self._time.news = 0
         return dropped + [self._drop(late.update, late.delay) for late in planned.dropped]
 
     def _drop_hopeless(self) -> list[Action]:
         """Drop what would be too late even if it were applied at once, planned or not."""
-        bound = self.settings.delay_bound
-        if bound is None:
+        if self.settings.delay_bound is None:
             return []
-        late = [u for u in self._waiting.values() if self.version - u.version > bound]
-        hopeless = [self._drop(update, self.version - update.version) for update in late]
-        self._planned = [g for g in self._planned if not any(u in late for u in g.members)]
-        return hopeless
+        late = self._waiting.take_older_than(self.version - self.settings.delay_bound)
+        if late:
+            names = {update.id for update in late}
+            for group in list(self._planned):
+                if any(update.id in names for update in group.members):
+                    self._forget(group)
+                    self._time.news += len(group.members)
+        return [DropUpdate(u.id, u.worker, self.version - u.version) for u in late]
 
     def _drop(self, update: Update, delay: int) -> Action:
-        del self._waiting[update.id]
+        self._waiting.remove(update)
         return DropUpdate(update.id, update.worker, delay)
 
-    def _batch(
-        self, updates: Sequence[Update], residual: Residual, now: float, busy_until_s: float
-    ) -> Batch:
+    def _forget(self, group: OpenGroup) -> None:
+        """A planned group is not to be sent."""
+        del self._planned[group]
+        for transfer in group.transfers:
+            self._queue.remove(transfer)
+
+    def _batch(self, now: float) -> Batch:
         settings = self.settings
-        busy = {group.via for group in self._groups if not group.arrived}
-        idle = [host for host in settings.aggregators if host not in busy]
+        updates = self._waiting.longest(settings.batch_updates)
+        queued = (transfer for group in self._groups for transfer in group.unsent())
+        aggregators = self._aggregators(updates)
+        hosts = (settings.server, *[u.worker for u in updates], *aggregators)
         return Batch(
-            tuple(updates),
-            residual,
+            updates,
+            self._loads.residual(hosts, queued, now),
             settings.server,
             now=now,
             version=self.version + sum(len(group.members) for group in self._groups),
             delay_bound=settings.delay_bound,
             ordering=settings.ordering,
             aggregation=settings.aggregation,
-            aggregators=choose_aggregators(idle, settings.aggregator_choice, self._rng),
+            aggregators=aggregators,
             best_fit=settings.aggregator_choice == "best_fit",
             reuse=False,  # the plan after this one may: nothing is promised yet
             model_bytes=settings.model_bytes,
-            busy_until_s=busy_until_s,
+            chunk_bytes=settings.chunk_bytes,
+            patiences=PATIENCES if len(updates) <= MANY else PATIENCES_OF_MANY,
+            busy_until_s=self._time.server_free_s(now),
         )
 
-    def _mean_transfer_s(self, sizes: Sequence[float], now: float) -> float:
-        rate = self._rates.rate(Link(self.settings.server, "ingress"), now)
-        return sum(sizes) / len(sizes) / rate
+    def _aggregators(self, updates: Sequence[Update]) -> tuple[str, ...]:
+        """Idle hosts; of very many, those that have an update of the batch and then some others."""
+        settings = self.settings
+        if settings.aggregation == "none":
+            return ()
+        busy = {host for group in self._groups for host in group.summing()}
+        idle = [host for host in settings.aggregators if host not in busy]
+        workers = {update.worker for update in updates}
+        count = max(len(updates), MANY)
+        return choose_aggregators(idle, settings.aggregator_choice, self._rng, workers, count)
 
     # -- starting ----------------------------------------------------------------------------
+
+    def _queue_up(self, group: OpenGroup) -> None:
+        self._planned[group] = None
+        for transfer in group.startable():
+            self._enqueue(transfer)
+
+    def _enqueue(self, transfer: Transfer | None) -> None:
+        if transfer is not None:
+            self._queue.add(transfer, (*transfer.owner.rank, transfer.place))
 
     def _start_transfers(self, now: float) -> list[Action]:
         """Start what its links have room for: groups on their way first, then planned ones."""
         actions: list[Action] = []
-        for group in (*self._groups, *self._planned):
-            for transfer in group.startable():
-                if self._loads.may_start(transfer, now):
-                    self._begin(group, transfer, now)
-                    actions.append(_start_of(transfer))
+        while (transfer := self._queue.pop()) is not None:
+            actions.append(self._started(transfer, now))
         return actions
 
-    def _begin(self, group: OpenGroup, transfer: Transfer, now: float) -> None:
-        if group in self._planned:
-            self._planned.remove(group)
-            self._groups.append(group)
-            for update in group.members:
-                del self._waiting[update.id]
-        self._group_of[transfer.id] = group
+    def _started(self, transfer: Transfer, now: float) -> StartTransfer:
+        group: OpenGroup = transfer.owner
         self._start(transfer, now)
+        if not group.on_its_way:
+            self._set_off(group)
+        self._enqueue(group.has_begun(transfer))
+        inputs = tuple(t.id for t in transfer.inputs) if transfer.chunked else ()
+        kind: Literal["update", "sum"] = "sum" if len(transfer.updates) > 1 else "update"
+        src, dst = transfer.src, transfer.dst
+        return StartTransfer(transfer.id, kind, transfer.updates, src, dst, inputs)
+
+    def _set_off(self, group: OpenGroup) -> None:
+        """A planned group is on its way: it will not be planned again."""
+        del self._planned[group]
+        self._groups[group] = None
+        self._time.regroupings += 1
+        group.rank = (0, next(self._numbers))
+        for update in group.members:
+            self._waiting.remove(update)
+        for transfer in group.startable():
+            self._queue.remove(transfer)
+            self._enqueue(transfer)
 
     def _start(self, transfer: Transfer, now: float) -> None:
         self._loads.start(transfer, now)
         self._flying[transfer.id] = transfer
 
     def _distribute(self, now: float) -> list[Action]:
+        """Send the model to all that wait for a newer one, once the server's link is free."""
+        wanted = START_SHARE * self._loads.rate(self._egress)
+        if self._loads.free(self._egress) < wanted:
+            return []
         receivers = [w for w, held in self._requests.items() if held < self.version]
-        free = self._loads.free(now)
-        out = Link(self.settings.server, "egress")
-        if not receivers or free[out] < START_SHARE * self._rates.rate(out, now):
+        if not receivers:
             return []
         since = min(self._requests.pop(worker) for worker in receivers)
-        edges = plan_tree(
-            self.settings.server,
-            receivers,
-            self._loads.residual([], now),
-            self._pull_bytes,
-            self.settings.chunk_bytes,
-            now,
-        )
         bringing: dict[str, Transfer] = {}
-        for edge in edges:
-            transfer = Transfer(
-                next(self._names),
-                "model",
-                (),
-                edge.src,
-                edge.dst,
-                self._pull_bytes,
-                parent=bringing.get(edge.src),
-            )
+        for src, dst in self._tree(receivers, now):
+            above = [bringing[src]] if src in bringing else []
+            name, size = next(self._names), self._pull_bytes
+            transfer = Transfer(name, "model", (), src, dst, size, above, chunked=True)
             self._start(transfer, now)
-            bringing[edge.dst] = transfer
+            bringing[dst] = transfer
         hops = tuple((t.id, t.src, t.dst) for t in bringing.values())
         return [DistributeModel(self.version, since, hops)]
 
-
-def _start_of(transfer: Transfer) -> StartTransfer:
-    kind: Literal["update", "sum"] = "sum" if len(transfer.updates) > 1 else "update"
-    return StartTransfer(transfer.id, kind, transfer.updates, transfer.src, transfer.dst)
+    def _tree(self, receivers: list[str], now: float) -> list[tuple[str, str]]:
+        """Who gets the model from whom, parents first."""
+        server = self.settings.server
+        if len(receivers) == 1:
+            return [(server, receivers[0])]
+        residual = self._loads.residual((server, *receivers), [], now)
+        size, chunk_bytes = self._pull_bytes, self.settings.chunk_bytes
+        edges = plan_tree(server, receivers, residual, size, chunk_bytes, now)
+        return [(edge.src, edge.dst) for edge in edges]
 
 
 _HANDLERS: dict[type, Callable[[Scheduler, Any, float], None]] = {

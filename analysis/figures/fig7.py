@@ -61,9 +61,9 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
             "metric_name": here["metric_name"].iloc[0],
             "policies": {
                 policy: _policy_numbers(
-                    here[here["policy"] == policy], int((lost["policy"] == policy).sum())
+                    here[here["variant"] == policy], int((lost["variant"] == policy).sum())
                 )
-                for policy in style.in_order(set(here["policy"]))
+                for policy in style.in_order(set(here["variant"]))
             },
             "speedups": _speedups(here),
         }
@@ -71,9 +71,9 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
 
 
 def _panel(axis: Axes, runs: pd.DataFrame, title: str) -> None:
-    for policy in style.in_order(set(runs["policy"])):
-        _policy_line(axis, runs[runs["policy"] == policy], policy)
-    fewest = runs.groupby("policy")["seed"].count().min() if len(runs) else 0
+    for policy in style.in_order(set(runs["variant"])):
+        _policy_line(axis, runs[runs["variant"] == policy], policy)
+    fewest = runs.groupby("variant")["seed"].count().min() if len(runs) else 0
     axis.set_title(f"{title} ({repetitions(fewest)})", loc="left")
     axis.set_xlim(left=0)
     _target(axis, runs)
@@ -83,7 +83,11 @@ def _policy_line(axis: Axes, runs: pd.DataFrame, policy: str) -> None:
     sampled = OnTimeGrid()(metric_curves(runs), runs.set_index("run_id")["elapsed_s"])
     band = ConvergenceBand()(sampled)
     color = style.POLICY_COLOR[policy]
-    look = {"color": color, "linestyle": style.POLICY_DASHES[policy], "drawstyle": "steps-post"}
+    look: dict[str, Any] = {
+        "color": color,
+        "linestyle": style.POLICY_DASHES[policy],
+        "drawstyle": "steps-post",
+    }
     axis.plot(band["time_s"], band["median"], label=policy, **look)
     axis.fill_between(
         band["time_s"], band["low"], band["high"], step="post", color=color, alpha=0.2, lw=0
@@ -98,8 +102,8 @@ def _target(axis: Axes, runs: pd.DataFrame) -> None:
     target = float(targets.iloc[0])
     axis.axhline(target, color="0.3", linestyle="--", linewidth=0.8, label="target", zorder=1)
     misses = []
-    for policy in style.in_order(set(runs["policy"])):
-        times = runs.loc[runs["policy"] == policy, "time_to_target_s"].to_numpy(dtype=float)
+    for policy in style.in_order(set(runs["variant"])):
+        times = runs.loc[runs["variant"] == policy, "time_to_target_s"].to_numpy(dtype=float)
         _time_mark(axis, target, times, policy)
         missed = int(np.isinf(times).sum())
         if missed:
@@ -174,8 +178,8 @@ def _policy_numbers(runs: pd.DataFrame, lost: int) -> dict[str, Any]:
 def _speedups(runs: pd.DataFrame) -> dict[str, Any]:
     """Time to target of each other policy over ours, paired by seed."""
     result = {}
-    for baseline in style.in_order(set(runs["policy"]) - {OURS}):
-        pairs = PairedSpeedup(baseline, OURS)(runs)
+    for baseline in style.in_order(set(runs["variant"]) - {OURS}):
+        pairs = PairedSpeedup(baseline, OURS, column="variant")(runs)
         median, low, high, n = MedianInterval().of(pairs["ratio"].to_numpy(dtype=float))
         result[baseline] = {
             "median": known(median),

@@ -37,7 +37,7 @@ def draw(recorded: Recorded) -> Figure:
         squeeze=False,
     )
     for column, ((workload, cluster), here) in enumerate(panels):
-        fewest = here.groupby("policy")["run_id"].nunique().min()
+        fewest = here.groupby("variant")["run_id"].nunique().min()
         axes[0, column].set_title(f"{workload}\n{cluster}\n({repetitions(fewest)})")
         _counts(axes[0, column], here)
         _relative(axes[1, column], here)
@@ -56,15 +56,15 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
         panels[f"{workload}/{cluster}"] = {
             policy: {
                 f"{factor:g}": _class_numbers(of_class)
-                for factor, of_class in here[here["policy"] == policy].groupby("factor")
+                for factor, of_class in here[here["variant"] == policy].groupby("factor")
             }
-            for policy in style.in_order(set(here["policy"]))
+            for policy in style.in_order(set(here["variant"]))
         }
     return {"paper": PAPER, "lost": len(recorded.lost), "cells": panels}
 
 
 def _counted(runs: pd.DataFrame) -> pd.DataFrame:
-    """Classes of every run: PANEL, policy, run_id, rate_bytes_per_s and what class_shares gives.
+    """Classes of every run: PANEL, variant, run_id, rate_bytes_per_s and what class_shares gives.
 
     A class that a run never met has no messages there, and no relative share (0 over 0).
     """
@@ -78,7 +78,7 @@ def _counted(runs: pd.DataFrame) -> pd.DataFrame:
     labelled = []
     for run, part in zip(runs.itertuples(), parts, strict=True):
         rate = read_config(run)["cluster"]["bandwidth_bytes_per_s"]
-        labels = {key: getattr(run, key) for key in [*PANEL, "policy", "run_id"]}
+        labels = {key: getattr(run, key) for key in [*PANEL, "variant", "run_id"]}
         classes = part.reindex(factors, fill_value=0).rename_axis("factor").reset_index()
         classes["relative"] = classes["share"] / classes["time_share"]
         labelled.append(classes.assign(**labels, rate_bytes_per_s=classes["factor"] * rate))
@@ -122,12 +122,12 @@ def _relative(axis: Axes, here: pd.DataFrame) -> None:
 def _bars(axis: Axes, here: pd.DataFrame, value: str) -> list[tuple[str, Any, pd.DataFrame]]:
     """For each policy: where its bars stand, and their medians; labels the classes on the axis."""
     rates = sorted(here["rate_bytes_per_s"].unique())
-    policies = style.in_order(set(here["policy"]))
+    policies = style.in_order(set(here["variant"]))
     axis.set_xticks(range(len(rates)), [f"{rate * _MBIT_PER_BYTE:.3g}" for rate in rates])
     axis.grid(visible=False, axis="x")
     result = []
     for number, policy in enumerate(policies):
-        rows = MedianInterval()(here[here["policy"] == policy], value, ["rate_bytes_per_s"])
+        rows = MedianInterval()(here[here["variant"] == policy], value, ["rate_bytes_per_s"])
         offset = (number - (len(policies) - 1) / 2) * _BAR_WIDTH
         places = np.array([rates.index(rate) for rate in rows["rate_bytes_per_s"]]) + offset
         result.append((policy, places, rows))

@@ -1,4 +1,7 @@
-"""How close the transport comes to the rate of the shaped links; results/bench/transport.json."""
+"""How close the transport comes to the rate of the shaped links; results/bench/transport.json.
+
+The file also holds what conf/cluster takes for the virtual clock: message_s and startup_s.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import statistics
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from experiments.bench.report import claim, report
 from experiments.mpiexec import bubble_command, mpi_command
@@ -20,6 +24,9 @@ REPETITIONS = 3
 HOSTS = ("receiver", *(f"w{i}" for i in range(1, 10)))
 CLAIMED_SHARE = 0.9
 CLAIMED_IDLE_CORES = 0.25
+LONE_BYTES = 312_000
+"""An update of the laptop's ResNet-8."""
+
 GOODPUT = 1448 / 1514
 """Share of a shaped link's bytes that is payload: no transport can do better."""
 
@@ -40,7 +47,19 @@ def _measure(rate: float) -> dict[str, object]:
             bubble_command(out, dict.fromkeys(HOSTS, rate), "cubic", [], ranks), check=True
         )
         measured = json.loads((out / "transport.json").read_text())
-    return {"bandwidth_bytes_per_s": rate, "size_bytes": SIZE_BYTES, **measured}
+    startup_s = _startup_s(measured, rate)
+    return {
+        "bandwidth_bytes_per_s": rate,
+        "size_bytes": SIZE_BYTES,
+        **measured,
+        "startup_s": startup_s,
+    }
+
+
+def _startup_s(measured: dict[str, Any], rate: float) -> float:
+    """From the order to send until bytes flow at full rate; the order itself took a message."""
+    alone_s = statistics.median(measured["lone_s"]) - measured["message_s"]
+    return float(alone_s - LONE_BYTES / (rate * GOODPUT))
 
 
 def _chunk_bytes(rate: float) -> int:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.bench.transport import HOSTS, INCAST_SENDERS, REPETITIONS, SIZE_BYTES
+from experiments.bench.transport import (
+    HOSTS,
+    INCAST_SENDERS,
+    LONE_BYTES,
+    REPETITIONS,
+    SIZE_BYTES,
+)
 from experiments.mpiexec import RANK_VARIABLE
 from mlfabric.emulation.hosts import enter
 
@@ -21,6 +27,11 @@ if TYPE_CHECKING:
     from mlfabric.engines.mpi.node import Node
 
 IDLE_S = 5.0
+PINGS, PING_PAUSE_S = 100, 0.02
+"""Messages a host handles in a run come about 50 a second."""
+
+LONE_TRANSFERS, LONE_PAUSE_S = 20, 0.4
+"""As far apart as a worker's transfers."""
 
 
 def main(out_dir: Path, chunk_bytes: int) -> None:
@@ -33,7 +44,10 @@ def main(out_dir: Path, chunk_bytes: int) -> None:
         "pair_s": [bench.receive_from([1], SIZE_BYTES) for _ in range(REPETITIONS)],
         "incast_s": [bench.receive_from(incast, SIZE_BYTES) for _ in range(REPETITIONS)],
         "idle_cores": bench.idle_cores(),
+        "message_s": bench.message_s(),
+        "lone_s": [bench.lone_s() for _ in range(LONE_TRANSFERS)],
     }
+    bench.end()
     if bench.node.rank == 0:
         (out_dir / "transport.json").write_text(json.dumps(report))
     bench.node.transport.close()
@@ -71,11 +85,16 @@ class Bench:
         self._told = 0
         self._arrived = 0
         node.on("send", self._send)
+        node.on("ping", lambda src, body: node.send(src, "pong"))
+        node.on("pong", self._pong)
+        node.on("over", lambda src, body: setattr(self, "_over", True))
         node.on("idle", self._idle)
         node.on("cpu", self._add_cpu)
         node.on("heartbeat", lambda src, body: None)
         node.transport.on_chunk = self._on_chunk
         self._cpu: dict[str, float] = {}
+        self._pongs = 0
+        self._over = False
 
     def receive_from(self, senders: Collection[int], n_bytes: int) -> float:
         """Seconds from the word to go until rank 0 holds all of what every sender sends."""
@@ -99,6 +118,41 @@ class Bench:
         if self.node.rank == 0:
             self.node.run_until(lambda: len(self._cpu) == len(HOSTS))
         return sum(self._cpu.values()) / IDLE_S
+
+    def message_s(self) -> float:
+        """From one host's order to send a control message to another host's handler: the mean."""
+        if self.node.rank == 0:
+            spent = 0.0
+            for ping in range(PINGS):
+                self._pause(PING_PAUSE_S)
+                started = time.monotonic()
+                self.node.send(HOSTS[1], "ping")
+                self.node.run_until(lambda: self._pongs > ping)  # noqa: B023
+                spent += time.monotonic() - started
+            return spent / PINGS / 2
+        return 0.0
+
+    def lone_s(self) -> float:
+        """An update's transfer, alone on its links, after a pause."""
+        if self.node.rank != 0:
+            return 0.0
+        self._pause(LONE_PAUSE_S)
+        return self.receive_from([1], LONE_BYTES)
+
+    def end(self) -> None:
+        """Other ranks serve rank 0 until it has measured everything."""
+        if self.node.rank == 0:
+            for host in HOSTS[1:]:
+                self.node.send(host, "over")
+        else:
+            self.node.run_until(lambda: self._over)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        self.node.run_until(lambda: time.monotonic() > until)
+
+    def _pong(self, src: str, body: Any) -> None:
+        self._pongs += 1
 
     def _send(self, src: str, n_bytes: int) -> None:
         header: dict[str, Any] = {}

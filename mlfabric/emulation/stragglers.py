@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mlfabric.emulation.draws import uniforms, words
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.errors import SettingError
 
 _HEADER = ["time_s", "host", "factor"]
 _NETWORK_DRAWS = 1
 _COMPUTE_DRAWS = 2
+_DRAWS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,35 @@ def network_events(
     nor on the horizon.
     """
     periods = math.ceil(horizon_s / stragglers.period_s)
-    events = [e for host in hosts for e in _host_events(stragglers, host, seed, periods)]
-    return sorted(events, key=lambda event: event.time_s)
+    if stragglers.probability == 0 or stragglers.factor == 1 or periods <= 0:
+        return []
+    slow = _slow(stragglers, hosts, seed, periods)
+    before = np.zeros_like(slow)
+    before[1:] = slow[:-1]
+    changes = np.argwhere(slow != before).tolist()
+    factors = {True: stragglers.factor, False: 1.0}
+    return [
+        RateEvent(period * stragglers.period_s, hosts[host], factors[bool(slow[period, host])])
+        for period, host in changes
+    ]
 
 
 def compute_factor(stragglers: ComputeStragglers, seed: int, worker: int, iteration: int) -> float:
     """A worker's computation time over the nominal one; a function of the arguments alone."""
-    draws = _uniforms(2, seed, _COMPUTE_DRAWS, worker, iteration)
-    if draws[0] >= stragglers.probability:
+    if stragglers.probability == 0:
         return 1.0
-    return float(1 + (stragglers.max_factor - 1) * draws[1])
+    key = np.random.SeedSequence((seed, _COMPUTE_DRAWS, worker, iteration))
+    return float(_factors(stragglers, np.random.default_rng(key).random((1, 2)))[0])
+
+
+def compute_factors(
+    stragglers: ComputeStragglers, seed: int, worker: int, iterations: range
+) -> npt.NDArray[np.float64]:
+    """What `compute_factor` gives for these iterations, at a fraction of the price."""
+    if stragglers.probability == 0:
+        return np.ones(len(iterations))
+    each = np.asarray(iterations, np.uint32)
+    return _factors(stragglers, uniforms([*words(seed), _COMPUTE_DRAWS, worker, each], 2))
 
 
 def write_trace(path: Path, events: Iterable[RateEvent]) -> None:
@@ -90,23 +111,29 @@ def read_trace(path: Path) -> list[RateEvent]:
     return sorted(events, key=lambda event: event.time_s)
 
 
-def _host_events(
-    stragglers: NetworkStragglers, host: str, seed: int, periods: int
-) -> list[RateEvent]:
-    events, current = [], 1.0
-    for period in range(periods):
-        name = int.from_bytes(host.encode(), "little")
-        slow = _uniforms(1, seed, _NETWORK_DRAWS, period, name)[0] < stragglers.probability
-        factor = stragglers.factor if slow else 1.0
-        if factor != current:
-            events.append(RateEvent(period * stragglers.period_s, host, factor))
-            current = factor
-    return events
+def _slow(
+    stragglers: NetworkStragglers, hosts: Sequence[str], seed: int, periods: int
+) -> npt.NDArray[np.bool_]:
+    """Whether a host's link is slow: one row a period, one column a host."""
+    slow = np.empty((periods, len(hosts)), bool)
+    step = max(1, _DRAWS_AT_ONCE // periods)
+    names = [words(int.from_bytes(host.encode(), "little")) for host in hosts]
+    for length in sorted({len(name) for name in names}):
+        chosen = [place for place, name in enumerate(names) if len(name) == length]
+        for some in (chosen[i : i + step] for i in range(0, len(chosen), step)):
+            of_name = np.array([names[place] for place in some], np.uint32).T
+            of_period = np.arange(periods, dtype=np.uint32)[:, np.newaxis]
+            draws = uniforms([*words(seed), _NETWORK_DRAWS, of_period, *of_name], 1)
+            slow[:, some] = draws.reshape(periods, -1) < stragglers.probability
+    return slow
 
 
-def _uniforms(count: int, *key: int) -> npt.NDArray[np.float64]:
-    """Numbers in [0, 1), float64, that depend on the key alone."""
-    return np.random.default_rng(np.random.SeedSequence(key)).random(count)
+def _factors(
+    stragglers: ComputeStragglers, draws: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Factors of computations, from two numbers in [0, 1) for each."""
+    slowed = 1 + (stragglers.max_factor - 1) * draws[:, 1]
+    return np.where(draws[:, 0] < stragglers.probability, slowed, 1.0)
 
 
 def _event(row: Sequence[str], where: str) -> RateEvent:

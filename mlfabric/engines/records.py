@@ -38,26 +38,41 @@ class Records:
 
 
 class Snapshots:
-    """Copies of the model at intervals, written for whoever evaluates them off the clock."""
+    """Decides when a snapshot of the model is due; `take(model, version, elapsed_s)` takes it."""
 
-    def __init__(self, run_dir: Path, interval_s: float, now: Callable[[], float]) -> None:
-        self._folder = run_dir / "snapshots"
-        self._folder.mkdir(exist_ok=True)
+    def __init__(
+        self,
+        interval_s: float,
+        now: Callable[[], float],
+        take: Callable[[NDArray[Any], int, float], None],
+    ) -> None:
         self._interval_s = interval_s
         self._now = now
+        self._take = take
         self._due = 0.0
-        self._taken = 0
 
     def offer(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        """Write `model` if a snapshot is due, or if this is the last one."""
-        elapsed = self._now()
-        if elapsed < self._due and not last:
-            return
-        self._due = elapsed + self._interval_s
+        """Take one if it is due, or if this is the last one."""
+        elapsed_s = self._now()
+        if elapsed_s >= self._due or last:
+            self._due = elapsed_s + self._interval_s
+            self._take(model, version, elapsed_s)
+
+
+class SnapshotFiles:
+    """Writes snapshots for whoever evaluates them off the clock."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._folder = run_dir / "snapshots"
+        self._folder.mkdir(exist_ok=True)
+        self._taken = 0
+
+    def take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
+        """Write a copy, then the line of the index that announces it."""
         name = f"{self._taken:05d}.npy"
         self._taken += 1
         np.save(self._folder / name, model)
-        line = json.dumps({"file": name, "version": version, "elapsed_s": elapsed})
+        line = json.dumps({"file": name, "version": version, "elapsed_s": elapsed_s})
         with (self._folder / "index.jsonl").open("a", encoding="utf-8") as index:
             index.write(line + "\n")
 

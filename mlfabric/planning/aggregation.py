@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -19,10 +19,23 @@ AggregatorChoice = Literal["in_order", "random", "best_fit"]
 
 
 def choose_aggregators(
-    idle: Sequence[str], choice: AggregatorChoice, rng: random.Random
+    idle: Sequence[str],
+    choice: AggregatorChoice,
+    rng: random.Random,
+    workers: Collection[str] = (),
+    count: int | None = None,
 ) -> tuple[str, ...]:
-    """Idle hosts in the order in which groups try them: as given, or shuffled [paper]."""
+    """Idle hosts in the order in which groups try them: as given, or shuffled [paper].
+
+    At most `count` of them (None: all), `workers` first: whose update is to be summed [ours].
+    """
     hosts = list(idle)
+    if count is not None and len(hosts) > count:
+        own = [host for host in hosts if host in workers]
+        others = [host for host in hosts if host not in workers]
+        if choice == "random":
+            others = rng.sample(others, min(max(count - len(own), 0), len(others)))
+        hosts = [*own, *others][:count]
     if choice == "random":
         rng.shuffle(hosts)
     return tuple(hosts)

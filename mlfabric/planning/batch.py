@@ -17,6 +17,9 @@ from mlfabric.planning.residual import Residual
 OrderingRule = Literal["shortest", "delay_aware"]
 Aggregation = Literal["none", "paper", "refined", "pipelined"]
 
+PATIENCES = (0.0, 1.0, 4.0, 16.0)
+"""How much a pipelined group may be held up for one more member, as multiples of its gain."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -27,8 +30,9 @@ class Batch:
     `aggregators` are the hosts that may sum, in the order in which they are tried; with `best_fit`
     all are tried for every group. With `reuse` an aggregator may collect again once its sum has
     left. `model_bytes` bounds the size of a sum (None: a sum is as large as its largest member).
-    Pipelined sums are forwarded in chunks of `chunk_bytes`. Until `busy_until_s` the server's link
-    is taken by earlier batches: groups may be collected meanwhile. Times in seconds.
+    Pipelined sums are forwarded in chunks of `chunk_bytes`; all `patiences` are tried for them.
+    Until `busy_until_s` the server's link is taken by earlier batches: groups may be collected
+    meanwhile. Times in seconds.
     """
 
     updates: tuple[Update, ...]
@@ -44,6 +48,7 @@ class Batch:
     reuse: bool = True
     model_bytes: int | None = None
     chunk_bytes: int = 65536
+    patiences: tuple[float, ...] = PATIENCES
     busy_until_s: float = -math.inf
 
     def ready_s(self, update: Update) -> float:

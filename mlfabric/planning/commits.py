@@ -3,66 +3,150 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mlfabric.events import Update
 from mlfabric.planning.batch import Group, PlannedTransfer
 from mlfabric.planning.loads import Transfer
 
 
-@dataclass
+@dataclass(eq=False)
 class OpenGroup:
-    """A group on its way: some of it has been sent, and the server has not applied it.
+    """A group that the server has not applied: a tree of transfers, inputs before outputs.
 
-    `transfers` holds, by update id, what still brings a member to `via`, `collected` what has
-    brought one; `crossing` brings the group (one update, or the sum) to the server.
+    The last transfer (`crossing`) brings the group, one update or a sum, to the server. `rank` is
+    its priority: groups on their way (0) before planned ones (1), in order of their numbers.
     """
 
     members: list[Update]
-    via: str | None
-    crossing: Transfer
-    transfers: dict[str, Transfer] = field(default_factory=dict)
-    collected: dict[str, Transfer] = field(default_factory=dict)
+    transfers: list[Transfer]
+    rank: tuple[int, int] = (1, 0)
     arrived: bool = False
+    oldest: int = field(init=False)
+    crossing: Transfer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.crossing = self.transfers[-1]
+        self.oldest = min(update.version for update in self.members)
+        if len(self.transfers) == 1:
+            self.crossing.owner = self
+            return
+        arriving: dict[str, list[Transfer]] = defaultdict(list)
+        for place, transfer in enumerate(self.transfers):
+            transfer.owner, transfer.place = self, place
+            _join(transfer, arriving[transfer.src])
+            arriving[transfer.dst].append(transfer)
 
     @classmethod
-    def of(cls, group: Group, names: Iterator[str]) -> OpenGroup:
+    def of(cls, group: Group, number: int, names: Iterator[str]) -> OpenGroup:
         """The transfers that a planned group needs, named one after another."""
         sizes = {update.id: float(update.bytes) for update in group.members}
-        *collecting, crossing = [_transfer(t, sizes, next(names)) for t in group.transfers]
-        by_update = {transfer.updates[0]: transfer for transfer in collecting}
-        return cls(list(group.members), group.via, crossing, by_update)
+        transfers = [_transfer(t, sizes, group.chunked, next(names)) for t in group.transfers]
+        return cls(list(group.members), transfers, (1, number))
 
-    def has_arrived(self, transfer: Transfer) -> None:
-        """Take note that one of its transfers has ended."""
-        if transfer is self.crossing:
-            self.arrived = True
-        else:
-            update = transfer.updates[0]
-            self.collected[update] = self.transfers.pop(update)
+    @property
+    def on_its_way(self) -> bool:
+        """Whether some of it has been sent."""
+        return self.rank[0] == 0
+
+    def has_begun(self, transfer: Transfer) -> Transfer | None:
+        """Take note that a transfer has started; returns the one that this allows to start."""
+        return _feed(transfer) if transfer.chunked else None
+
+    def has_arrived(self, transfer: Transfer) -> Transfer | None:
+        """Take note that a transfer has ended; returns the one that this allows to start."""
+        transfer.arrived = True
+        self.arrived = self.arrived or transfer is self.crossing
+        return None if transfer.chunked else _feed(transfer)
 
     def startable(self) -> list[Transfer]:
         """What could be sent now if its links were free."""
-        if self.transfers:
-            return [t for t in self.transfers.values() if t.started_s is None]
-        return [self.crossing] if self.crossing.started_s is None else []
+        return [t for t in self.transfers if t.started_s is None and not t.lacking]
 
-    def later(self) -> list[Transfer]:
-        """What cannot be sent before something else has arrived."""
-        return [self.crossing] if self.transfers else []
+    def unsent(self) -> list[Transfer]:
+        """What has not been sent."""
+        return [t for t in self.transfers if t.started_s is None]
+
+    def summing(self) -> Iterator[str]:
+        """Hosts that make sums for it, or still will."""
+        return (t.src for t in self.transfers if t.inputs and not t.arrived)
 
     def slack(self, version: int, delay_bound: int) -> int:
         """How many commits may still come before this group."""
-        return int(_slack(self.members, version, delay_bound))
+        return delay_bound - (version - self.oldest)
+
+    def too_late(self, version: int, delay_bound: int) -> list[Update]:
+        """Members to leave out of a commit at `version`.
+
+        Those over the bound; all of them once a sum that contains one of these is being sent.
+        """
+        late = [u for u in self.members if version - u.version > delay_bound]
+        names = {update.id for update in late}
+        sums = [t for t in self.transfers if len(t.updates) > 1 and t.started_s is not None]
+        mixed = any(name in names for t in sums for name in t.updates)
+        return self.members.copy() if mixed else late
+
+    def leave(self, late: Sequence[Update]) -> list[Transfer]:
+        """Members leave the group; returns transfers that carry nothing else any more."""
+        names = {update.id for update in late}
+        self.members = [update for update in self.members if update.id not in names]
+        self.oldest = min((update.version for update in self.members), default=self.oldest)
+        for transfer in self.transfers:
+            if not names.isdisjoint(transfer.updates):
+                transfer.updates = tuple([u for u in transfer.updates if u not in names])
+                transfer.kind = _kind(transfer.updates)
+        gone = [transfer for transfer in self.transfers if not transfer.updates]
+        self.transfers = [transfer for transfer in self.transfers if transfer.updates]
+        for transfer in gone:
+            _part(transfer)
+        return gone
 
 
-def _transfer(planned: PlannedTransfer, sizes: Mapping[str, float], name: str) -> Transfer:
-    if len(planned.updates) == 1:
-        size = sizes[planned.updates[0]]
-        return Transfer(name, "update", planned.updates, planned.src, planned.dst, size)
-    size = sum(p.bytes_per_s * (p.end - p.start) for p in planned.pieces)
-    return Transfer(name, "sum", planned.updates, planned.src, planned.dst, size)
+def _transfer(
+    planned: PlannedTransfer, sizes: Mapping[str, float], chunked: bool, name: str
+) -> Transfer:
+    updates = planned.updates
+    if len(updates) == 1:
+        size = sizes[updates[0]]
+    else:
+        size = sum(p.bytes_per_s * (p.end - p.start) for p in planned.pieces)
+        if not size < math.inf:  # it would never end as planned
+            size = max(sizes[update] for update in updates)
+    kind = _kind(updates)
+    return Transfer(name, kind, updates, planned.src, planned.dst, size, chunked=chunked)
+
+
+def _kind(updates: Sequence[str]) -> Literal["update", "sum"]:
+    return "sum" if len(updates) > 1 else "update"
+
+
+def _join(transfer: Transfer, arriving: Sequence[Transfer]) -> None:
+    """Those that arrive where it starts and whose updates it passes on become its inputs."""
+    carried = set(transfer.updates) if arriving else set()
+    transfer.inputs = [t for t in arriving if carried.issuperset(t.updates)]
+    transfer.lacking = len(transfer.inputs)
+    for source in transfer.inputs:
+        source.output = transfer
+
+
+def _feed(transfer: Transfer) -> Transfer | None:
+    output = transfer.output
+    if output is None:
+        return None
+    output.lacking -= 1
+    return None if output.lacking else output
+
+
+def _part(transfer: Transfer) -> None:
+    """It is no input of anything any more."""
+    output = transfer.output
+    if output is not None:
+        output.inputs.remove(transfer)
+        fed = transfer.started_s is not None if output.chunked else transfer.arrived
+        output.lacking -= not fed
 
 
 def next_commit(

@@ -124,7 +124,8 @@ def _passed_on(
     """What a host may pass on over time: the least of what has come in of each input."""
     curves = [np.array([(max(own), 0.0), (max(own), 1.0)])] if own else []
     for transfer in inputs:
-        sizes = [update for update in hop.members if update.id in transfer.updates]
+        carried = set(transfer.updates)
+        sizes = [update for update in hop.members if update.id in carried]
         pieces = np.array(transfer.pieces)
         curves.append(forwarding.arriving(pieces, batch.sum_bytes(sizes), batch.chunk_bytes))
     lowest = curves[0]

@@ -21,21 +21,22 @@ from mlfabric.planning.kernels import trees
 from mlfabric.planning.kernels.trees import Trees
 from mlfabric.planning.ordering import jobs_of
 
-PATIENCES = (0.0, 1.0, 4.0, 16.0)
-"""How much a group may be held up for one more member, as a multiple of what that member gains."""
-
 
 def pipelined_groups(batch: Batch, updates: tuple[Update, ...]) -> Iterator[list[Shape]]:
-    """Groups of updates, given in commit order, with their trees; one answer a patience."""
+    """Groups of updates, given in commit order, with their trees; every answer once."""
     jobs, sites = jobs_of(batch, updates), batch.sites()
     chunk_bytes = float(batch.chunk_bytes)
-    for patience in PATIENCES:
+    given: list[list[Shape]] = []
+    for patience in batch.patiences:
         (found,) = batch.residual.work_out(
             functools.partial(
                 trees.trees, jobs=jobs, sites=sites, chunk_bytes=chunk_bytes, patience=patience
             )
         )
-        yield _shapes(batch, updates, found)
+        shapes = _shapes(batch, updates, found)
+        if shapes not in given:
+            given.append(shapes)
+            yield shapes
 
 
 def _shapes(batch: Batch, updates: tuple[Update, ...], found: Trees) -> list[Shape]:

@@ -15,7 +15,7 @@ from mlfabric.planning.kernels.paths import Net
 from mlfabric.planning.profile import Piece, Profile
 from mlfabric.topology import BIG_SWITCH, Link, Topology
 
-_SPARE = 64
+SPARE = 64
 """Room for this many more changes of rate in every profile; doubled when it does not suffice."""
 
 
@@ -58,7 +58,7 @@ class Network:
     def residual(self, links: Mapping[Link, Profile]) -> Residual:
         """What is free where nothing is reserved; `links` has a profile for every link."""
         profiles = [links[link] for link in self.link_row]
-        capacity = max((len(p.times) for p in profiles), default=1) + _SPARE
+        capacity = max((len(p.times) for p in profiles), default=1) + SPARE
         times = np.zeros((len(profiles), capacity))
         rates = np.zeros((len(profiles), capacity))
         length = np.zeros(len(profiles), dtype=np.int64)

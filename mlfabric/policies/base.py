@@ -9,13 +9,16 @@ from typing import Any, Protocol
 from mlfabric.actions import Action
 from mlfabric.events import Event
 from mlfabric.payload import Payload
+from mlfabric.topology import BIG_SWITCH, Topology
 
 
 @dataclass(frozen=True)
 class PolicyContext:
     """The cluster and the model that a policy works with.
 
-    `options` are the settings of the policy's own config, checked before they come here.
+    `line_bytes_per_s` names every host, and every switch of the `topology`, whose uplink has that
+    rate both ways. `options` are the settings of the policy's own config, checked before they come
+    here.
     """
 
     server: str
@@ -26,6 +29,7 @@ class PolicyContext:
     straggler_period_s: float
     seed: int
     options: Mapping[str, Any]
+    topology: Topology = BIG_SWITCH
 
 
 class Coordinator(Protocol):
@@ -62,3 +66,21 @@ class Collective(Protocol):
 
     def result(self) -> Payload | None:
         """The sum over all workers, None until it is complete."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A collective operation from afar: rounds in which every worker sends to the next one.
+
+    In each round a worker sends `lanes` messages of `message_bytes[round]`, each as soon as it has
+    received that lane's message of the round before. A worker has the result once it has received
+    all messages.
+    """
+
+    message_bytes: tuple[float, ...]
+    lanes: int
+
+    @property
+    def bytes(self) -> float:
+        """What one worker sends in all."""
+        return self.lanes * sum(self.message_bytes)

@@ -9,6 +9,9 @@ from mlfabric.policies.base import Coordinator, PolicyContext
 PLACE: Literal["scheduler", "server"] = "scheduler"
 SENDS_AT_ONCE = False
 
+BATCH_UPDATES = {"none": 1024, "paper": 1024, "refined": 256, "pipelined": 256}
+"""Updates that one plan holds at most: planning costs about 0.1 ms an update or less [ours]."""
+
 
 def build(context: PolicyContext) -> Coordinator:
     """Options: delay_bound in versions (None: none), ordering, aggregation, aggregators (how many
@@ -31,5 +34,7 @@ def build(context: PolicyContext) -> Coordinator:
         rate_memory_s=context.straggler_period_s,
         chunk_bytes=context.chunk_bytes,
         seed=context.seed,
+        topology=context.topology,
+        batch_updates=BATCH_UPDATES[options["aggregation"]],
     )
     return Scheduler(settings)

@@ -10,11 +10,13 @@ stripes, as their entries cluster, and stay sparse while that is smaller.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlfabric.payload import Payload, dense, total
-from mlfabric.policies.base import Message, PolicyContext
+from mlfabric.policies.base import Message, PolicyContext, Rounds
 
 STRIPE = 64
 """Neighboring entries that stay in one share of a sparse vector [ours]."""
@@ -85,6 +87,56 @@ class RingAllreduce:
         lanes = max(1, math.ceil(shares[0].nbytes / self._chunk_bytes))
         pieces = [np.array_split(share, lanes) for share in shares]
         return [[dense(pieces[s][lane]) for s in range(self._workers)] for lane in range(lanes)]
+
+
+def rounds(
+    updates: Sequence[Payload], wire_bytes: Callable[[Payload], int], chunk_bytes: int
+) -> Rounds:
+    """The whole operation, for an engine that does not carry out every message.
+
+    Sparse shares grow while they are summed; shares are taken to be alike, as they are stripes.
+    """
+    workers = len(updates)
+    if workers == 1:
+        return Rounds((), 1)
+    if updates[0].indices is None:
+        share_bytes = wire_bytes(updates[0]) / workers
+        lanes = max(1, math.ceil(share_bytes / chunk_bytes))
+        return Rounds((share_bytes / lanes,) * (2 * (workers - 1)), lanes)
+    *growing, whole = _share_bytes(updates, wire_bytes)
+    return Rounds((*growing, *[whole] * (workers - 1)), 1)
+
+
+def _share_bytes(updates: Sequence[Payload], wire_bytes: Callable[[Payload], int]) -> list[float]:
+    """Mean bytes of a share once 1, 2, … n workers are in it, never more than when dense."""
+    first, workers = updates[0], len(updates)
+    assert first.indices is not None
+    share = (first.indices // STRIPE) % workers == 0
+    sample = Payload(first.size, first.indices[share], first.values[share])
+    entry_bytes = wire_bytes(sample) / max(len(sample.values), 1)
+    most = wire_bytes(dense(np.zeros(first.size, first.values.dtype))) / workers
+    return [min(entry_bytes * count, most) for count in _share_entries(updates)]
+
+
+def _share_entries(updates: Sequence[Payload]) -> list[float]:
+    """Mean number of entries of a share that any of the first 1, 2, … n workers has."""
+    workers = len(updates)
+    parts = [_by_share(update, workers) for update in updates]
+    touched = np.zeros((workers, updates[0].size // workers + 2 * STRIPE), np.bool_)
+    counts = []
+    for step in range(workers):
+        for share in range(workers):
+            touched[share, parts[(share + step) % workers][share]] = True
+        counts.append(float(np.count_nonzero(touched)) / workers)
+    return counts
+
+
+def _by_share(update: Payload, workers: int) -> list[NDArray[np.int64]]:
+    """Entries of each share, numbered within it."""
+    assert update.indices is not None
+    stripe, offset = np.divmod(update.indices.astype(np.int64), STRIPE)
+    places = stripe // workers * STRIPE + offset
+    return [places[stripe % workers == share] for share in range(workers)]
 
 
 def build(context: PolicyContext, worker: int) -> RingAllreduce:

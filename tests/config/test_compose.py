@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from experiments.overrides import GROUPS, choices, validate
+from experiments import overrides
+from experiments.overrides import GROUPS, VARYING, choices, launches, validate
 from experiments.paths import CONF
+from mlfabric.errors import SettingError
 
 # A hostfile and a trace must be given: tested with the settings.
-SWEEP = {group: choices(group) for group in GROUPS if group not in ("cluster", "experiment")}
+APART = ("cluster", "engine", "experiment")
+SWEEP = {group: choices(group) for group in GROUPS if group not in APART}
 SWEEP["network"] = [name for name in SWEEP["network"] if name != "trace"]
-CLUSTERS = [name for name in choices("cluster") if name != "hostfile"]
+PLACES = [
+    (engine, cluster)
+    for engine in choices("engine")
+    for cluster in choices("cluster")
+    if cluster != "hostfile" and (engine, cluster) != ("mpi", "paper")
+]
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
-@pytest.mark.parametrize("network", SWEEP["network"])
-def test_every_combination_of_choices_composes(cluster: str, network: str) -> None:
-    axes = {**SWEEP, "network": [network], "cluster": [cluster]}
+@pytest.mark.parametrize(("engine", "cluster"), PLACES)
+def test_every_workload_and_policy_composes_wherever_it_runs(engine: str, cluster: str) -> None:
+    groups = ("workload", "policy")
+    composes({group: SWEEP[group] for group in groups} | {"engine": [engine], "cluster": [cluster]})
+
+
+@pytest.mark.parametrize("engine", choices("engine"))
+def test_every_pair_of_stragglers_composes(engine: str) -> None:
+    composes({group: SWEEP[group] for group in ("network", "compute")} | {"engine": [engine]})
+
+
+def composes(axes: dict[str, list[str]]) -> None:
+    """Check that each combination of these choices is a job of its own."""
     jobs = validate([f"{group}={','.join(names)}" for group, names in axes.items()], multirun=True)
-    expected = 1
-    for names in axes.values():
-        expected *= len(names)
-    chosen = {
-        tuple(getattr(job, group).name for group in axes if group != "tracking") for job in jobs
-    }
-    assert len(jobs) == len(chosen) == expected
+    expected = set(itertools.product(*axes.values()))
+    chosen = [tuple(getattr(job, group).name for group in axes) for job in jobs]
+    assert len(chosen) == len(expected)
+    assert set(chosen) == expected
 
 
 @pytest.mark.parametrize("experiment", choices("experiment"))
@@ -42,6 +58,64 @@ def test_the_sweep_of_an_experiment_gives_way_to_the_command_line() -> None:
     assert {job.policy.name for job in everything} == {"async_ps", "mlfabric_a", "ring_allreduce"}
     assert {job.policy.name for job in narrowed} == {"async_ps"}
     assert len(everything) == 3 * len(narrowed)
+
+
+def test_each_variant_of_an_experiment_meets_each_setting_of_its_sweep() -> None:
+    jobs = validate(["experiment=table1"], multirun=True)
+    cells = {
+        (
+            job.policy.name,
+            getattr(job.policy, "aggregation", None),
+            job.network.name,
+            job.compute.name,
+        )
+        for job in jobs
+    }
+    assert len(jobs) == len(cells) == 4 * 3 * 3
+    assert {cell[:2] for cell in cells} == {
+        ("mlfabric_a", "paper"),
+        ("mlfabric_a", "pipelined"),
+        ("ring_allreduce", None),
+        ("async_ps", None),
+    }
+    assert {(job.cluster.name, job.engine.name) for job in jobs} == {("paper", "virtual")}
+
+
+def test_variants_give_way_to_the_command_line() -> None:
+    chosen, only = "experiment=table1", "policy=mlfabric_a"
+    assert launches([chosen, only]) == [
+        (chosen, only, "policy.aggregation=paper"),
+        (chosen, only, "policy.aggregation=pipelined"),
+    ]
+    two = validate([chosen, "policy=async_ps,ring_allreduce", "network=ns1"], multirun=True)
+    assert [job.policy.name for job in two] == 3 * ["ring_allreduce"] + 3 * ["async_ps"]
+    assert launches([only]) == [(only,)]
+
+
+def test_a_command_line_like_no_variant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [["policy=mlfabric_a"], ["policy=async_ps"]]
+    monkeypatch.setattr(overrides, "_compose", lambda texts: {overrides.VARIANTS: listed})
+    assert launches(["policy=async_ps", "seed=3"]) == [("seed=3", "policy=async_ps")]
+    with pytest.raises(SettingError) as refused:
+        launches(["policy=ring_allreduce"])
+    assert str(refused.value) == "policy=ring_allreduce: no variant of the experiment is like this"
+
+
+def test_the_scale_is_timing_of_up_to_a_thousand_workers() -> None:
+    jobs = validate(["experiment=scale"], multirun=True)
+    assert {job.cluster.workers for job in jobs} == {10, 30, 100, 300, 1000}
+    assert all(job.workload.timing_only and job.target is None for job in jobs)
+
+
+def test_the_bounds_of_fig10_are_multiples_of_the_workers_and_none() -> None:
+    jobs = validate(["experiment=fig10"], multirun=True)
+    assert [job.delay_bound for job in jobs] == [15, 30, 60, 120, None]
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if group not in VARYING])
+def test_the_choices_of_most_groups_have_the_same_keys(group: str) -> None:
+    keys = [set(OmegaConf.load(path)) for path in (CONF / group).glob("*.yaml")]
+    assert all(found == keys[0] for found in keys)
 
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group != "experiment"])

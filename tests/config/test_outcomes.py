@@ -15,6 +15,7 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments import execute as execution
+from experiments import execute_mpi
 from experiments.errors import RunFailed
 from experiments.evaluator import EvaluatorProcess
 from experiments.execute import execute
@@ -52,7 +53,6 @@ class StubLaunch:
     rows: ClassVar[list[dict[str, Any]]] = [APPLIED, TOTALS]
     status = 0
     polls = 2
-    emulation = "netns"
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         self.run_dir = run_dir
@@ -117,8 +117,8 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> type[StubLaunch]:
     class Fresh(StubLaunch):
         pass
 
-    monkeypatch.setattr(execution, "Launch", Fresh)
-    monkeypatch.setattr(execution, "EvaluatorProcess", StubEvaluator)
+    monkeypatch.setattr(execute_mpi, "Launch", Fresh)
+    monkeypatch.setattr(execute_mpi, "EvaluatorProcess", StubEvaluator)
     monkeypatch.setattr(execution, "build_workload", lambda config: StubWorkload())
     return Fresh
 

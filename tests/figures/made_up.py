@@ -27,6 +27,7 @@ class MadeUpRun:
     cluster: str = "laptop"
     policy: str = "mlfabric_a"
     seed: int = 0
+    aggregation: str | None = None
     status: str = "finished"
     mlflow_status: str = "FINISHED"
     target: float | None = 0.69
@@ -41,12 +42,19 @@ class MadeUpRun:
 
     @property
     def fingerprint(self) -> str:
-        return f"{self.workload}-{self.cluster}-{self.policy}-{self.seed}"
+        names = (self.workload, self.cluster, self.policy, self.aggregation or "", self.seed)
+        return "-".join(map(str, names))
 
     @property
     def cell(self) -> dict[str, Any]:
         names = {"workload": self.workload, "cluster": self.cluster, "policy": self.policy}
         return {**names, "network": "ns1", "compute": "cs2", "seed": self.seed}
+
+    @property
+    def planned(self) -> dict[str, Any]:
+        """Its row in plan.json."""
+        details = {"aggregation": self.aggregation, "engine": "mpi", "delay_bound": 14}
+        return {"fingerprint": self.fingerprint, **self.cell, **details, "workers": 8}
 
     def metrics(self) -> pd.DataFrame:
         name, start, end = LEVELS[self.workload]
@@ -67,6 +75,9 @@ class MadeUpRun:
             "final_metric": metrics[name].iloc[-1] if self.final_is_finite else None,
             "elapsed_s": self.elapsed_s,
             "target": self.target,
+            "engine": "mpi",
+            "updates_applied": 120,
+            "delay": {"mean": 3.5, "p95": 7.0, "max": 9.0, "bound": 14},
             "time_to_target_s": self._time_to_target(metrics, name),
         }
 
@@ -113,7 +124,7 @@ class Store:
         self.client.set_terminated(self._created(run), "FAILED")
 
     def plan(self, path: Path, runs: list[MadeUpRun], figures: tuple[str, ...]) -> Path:
-        cells = [{"fingerprint": run.fingerprint, **run.cell} for run in runs]
+        cells = [run.planned for run in runs]
         content = {
             "profile": "smoke",
             "tracking_uri": self.uri,
@@ -132,7 +143,10 @@ class Store:
 
     def _write(self, run: MadeUpRun, folder: Path) -> None:
         (folder / "run.json").write_text(json.dumps(run.summary()))
-        config = {"cluster": {"bandwidth_bytes_per_s": 3.125e6}}
+        cluster = {"bandwidth_bytes_per_s": 3.125e6, "workers": 8}
+        config = {"cluster": cluster, "policy": {"name": run.policy}}
+        if run.aggregation is not None:
+            config["policy"]["aggregation"] = run.aggregation
         (folder / "config.json").write_text(json.dumps(config))
         run.metrics().to_parquet(folder / "metrics.parquet")
         run.trace().to_parquet(folder / "trace.parquet")

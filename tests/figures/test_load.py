@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from analysis.load import (
     read_table,
     select_planned,
 )
-from analysis.plan import CELL, read_plan
+from analysis.plan import CELL, PLANNED, read_plan
 from tests.figures.made_up import MadeUpRun, Store
 
 
@@ -25,8 +26,7 @@ def loaded(store: Store, *runs: MadeUpRun) -> pd.DataFrame:
 
 
 def cells(*runs: MadeUpRun) -> pd.DataFrame:
-    rows = [{"fingerprint": run.fingerprint, **run.cell} for run in runs]
-    return pd.DataFrame(rows, columns=["fingerprint", *CELL])
+    return pd.DataFrame([run.planned for run in runs], columns=PLANNED)
 
 
 def test_an_absent_store_holds_no_runs_and_stays_absent(tmp_path: Path) -> None:
@@ -48,6 +48,8 @@ def test_a_run_comes_back_as_it_was_recorded(store: Store) -> None:
     assert row[CELL].to_dict() == {key: summary[key] for key in CELL}
     for key in ("time_to_target_s", "final_metric", "elapsed_s", "target"):
         assert row[key] == pytest.approx(summary[key])
+    assert (row["mean_delay"], row["delay_bound"], row["updates_applied"]) == (3.5, 14, 120)
+    assert (row["engine"], row["workers"], row["aggregation"]) == ("mpi", 8, None)
 
 
 def test_only_the_fingerprints_asked_for_are_read(store: Store) -> None:
@@ -107,6 +109,28 @@ def test_planned_runs_without_a_valid_one_are_reported(store: Store) -> None:
     assert recorded.lost[["seed", "status"]].to_numpy().tolist() == [[1, "invalid"], [2, "absent"]]
 
 
+def test_the_variant_is_what_the_run_was_configured_for(store: Store) -> None:
+    """Of a lost run, what the plan says."""
+    runs = [MadeUpRun(seed=seed, aggregation="pipelined") for seed in range(2)]
+    runs += [MadeUpRun(aggregation="paper"), MadeUpRun(policy="async_ps")]
+    for run in runs[1:]:
+        store.record(run)
+    recorded = select_planned(loaded(store, *runs), cells(*runs))
+    assert list(recorded.runs["variant"]) == ["mlfabric_a pipelined", "mlfabric_a", "async_ps"]
+    assert list(recorded.lost["variant"]) == ["mlfabric_a pipelined"]
+
+
+def test_a_plan_without_details_is_read(store: Store, tmp_path: Path) -> None:
+    """As it was written before runs had variants."""
+    run = MadeUpRun()
+    path = store.plan(tmp_path / "plan.json", [run], ("fig7",))
+    content = json.loads(path.read_text())
+    content["figures"]["fig7"] = [{"fingerprint": run.fingerprint, **run.cell}]
+    path.write_text(json.dumps(content))
+    recorded = select_planned(loaded(store, run), read_plan(path).cells("fig7"))
+    assert list(recorded.lost["variant"]) == ["mlfabric_a"]
+
+
 def test_a_run_that_died_without_records_is_failed(store: Store) -> None:
     run = MadeUpRun()
     store.record_empty(run)
@@ -135,7 +159,7 @@ def test_a_plan_comes_back_and_names_what_it_lacks(store: Store, tmp_path: Path)
     run = MadeUpRun()
     plan = read_plan(store.plan(tmp_path / "plan.json", [run], ("fig7",)))
     assert plan.tracking_uri == store.uri
-    assert plan.cells("fig7").to_dict("records") == [{"fingerprint": run.fingerprint, **run.cell}]
+    assert plan.cells("fig7").to_dict("records") == [run.planned]
     with pytest.raises(AnalysisError, match=r"'fig8' is not in the plan.*planned: fig7"):
         plan.cells("fig8")
 

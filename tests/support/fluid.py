@@ -1,6 +1,6 @@
 """A small fluid network with workers, which drives a coordinator and checks its invariants.
 
-Running transfers share links max-min fairly; a forwarded model edge never overtakes its parent.
+Running transfers share links max-min fairly; what is passed on never overtakes what comes in.
 Written independently of the library's planning code, so that it can disagree with it.
 """
 
@@ -42,7 +42,7 @@ class Flow:
     started: float
     kind: str
     updates: tuple[str, ...] = ()
-    behind: Flow | None = None
+    behind: tuple[Flow, ...] = ()
     rate: float = 0.0
 
 
@@ -91,7 +91,7 @@ class Fluid:
             step = min(end, timer, until)
             assert step < float("inf"), "nothing is on its way and nobody computes"
             for flow in self.flows.values():
-                flow.left -= flow.rate * (step - self.now)
+                flow.left = max(flow.left - flow.rate * (step - self.now), 0.0)
             self.now = step
             if timer <= min(end, until):
                 self._ring()
@@ -138,6 +138,8 @@ class Fluid:
         )
 
     def _finish(self, flow: Flow) -> None:
+        while coming := [source for source in flow.behind if source.id in self.flows]:
+            flow = coming[0]  # both end now
         del self.flows[flow.id]
         seen = flow.size / (self.now - flow.started)
         if flow.kind == "model":
@@ -159,10 +161,16 @@ class Fluid:
 
     def _perform(self, action: object) -> None:
         match action:
-            case StartTransfer(transfer, kind, updates, src, dst):
-                assert all(self._where[name] == src for name in updates), "not there to be sent"
+            case StartTransfer(transfer, kind, updates, src, dst, inputs):
+                behind = tuple(self.flows[name] for name in inputs if name in self.flows)
+                assert all(flow.dst == src for flow in behind)
+                coming = Counter(name for flow in behind for name in flow.updates)
+                assert coming.keys() <= set(updates)
+                assert set(coming.values()) <= {1}
+                there = [name for name in updates if name not in coming]
+                assert all(self._where[name] == src for name in there), "not there to be sent"
                 size = max(self._sizes[name] for name in updates)
-                self._add(Flow(transfer, src, dst, size, size, self.now, kind, updates))
+                self._add(Flow(transfer, src, dst, size, size, self.now, kind, updates, behind))
             case CancelTransfer(transfer):
                 self.flows.pop(transfer, None)
             case DropUpdate(update, worker):
@@ -190,7 +198,7 @@ class Fluid:
                         self.now,
                         "model",
                         (str(version),),
-                        bringing.get(src),
+                        (bringing[src],) if src in bringing else (),
                     )
                     bringing[dst] = flow
                     self._add(flow)
@@ -243,10 +251,10 @@ class Fluid:
                 left[(flow.dst, "in")] -= share
                 open_.remove(name)
         for flow in self.flows.values():
-            if flow.behind is not None and flow.behind.id in self.flows:
-                flow.rate = min(
-                    flow.rate, flow.behind.rate * flow.left / max(flow.behind.left, 1e-9)
-                )
+            for source in flow.behind:
+                if source.id in self.flows:
+                    share_left = flow.left / max(source.left, 1e-9)
+                    flow.rate = min(flow.rate, source.rate * share_left)
 
 
 class _Look(str):

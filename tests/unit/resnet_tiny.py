@@ -17,6 +17,7 @@ def tiny_resnet(cache_dir: Path, **changes: Any) -> Resnet:
     """Return a prepared ResNet-8 workload with 16 training and 20 held-out images."""
     settings: dict[str, Any] = {
         "name": "resnet_mnist5k",
+        "dataset": "mnist5k",
         "depth": 8,
         "batch_size": 8,
         "learning_rate": 0.1,
@@ -26,16 +27,17 @@ def tiny_resnet(cache_dir: Path, **changes: Any) -> Resnet:
         "cache_dir": cache_dir,
     }
     workload = Resnet(**(settings | changes))
-    publish(workload.data_dir, tiny_images)
+    publish(workload.data_dir, lambda: tiny_images(workload.images.side))
     return workload
 
 
-def tiny_images() -> dict[str, np.ndarray]:
+def tiny_images(side: int = 28) -> dict[str, np.ndarray]:
     """Return the arrays that preparing images makes, from a fixed random stream."""
     rng = np.random.default_rng(5)
+    end = 256 if side == 28 else 17
     return {
-        "train_images": rng.integers(0, 256, (IMAGES, 28, 28)).astype(np.uint8),
+        "train_images": rng.integers(0, end, (IMAGES, side, side)).astype(np.uint8),
         "train_labels": np.arange(IMAGES, dtype=np.int64) % 10,
-        "heldout_images": rng.integers(0, 256, (20, 28, 28)).astype(np.uint8),
+        "heldout_images": rng.integers(0, end, (20, side, side)).astype(np.uint8),
         "heldout_labels": np.arange(20, dtype=np.int64) % 10,
     }

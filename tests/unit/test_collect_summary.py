@@ -74,7 +74,7 @@ def records() -> Records:
 
 
 def test_a_finished_run(config: RunConfig, records: Records) -> None:
-    summary = finished(config, "netns", "run-1", LOSS, records)
+    summary = finished(config, "run-1", LOSS, records)
     assert set(summary) >= KEYS
     assert summary["status"] == "finished"
     assert summary["reason"] is None
@@ -93,6 +93,7 @@ def test_a_finished_run(config: RunConfig, records: Records) -> None:
     assert (summary["push_bytes"], summary["pull_bytes"]) == (200, 60)
     assert (summary["target"], summary["time_to_target_s"]) == (0.5, 4.0)
     assert (summary["final_metric"], summary["elapsed_s"]) == (0.6, 6.5)
+    assert summary["emulation"] == "netns"
     json.dumps(summary, allow_nan=False)
     assert result_line(summary) == (
         "4 updates applied, 1 dropped in 6.5 s, loss 0.6, target 0.5 reached after 4.0 s"
@@ -123,7 +124,7 @@ def test_time_to_target_is_the_first_snapshot_at_or_past_it(
 
 def test_a_diverged_run_has_no_final_metric(config: RunConfig, records: Records) -> None:
     diverged = dataclasses.replace(records, metrics=scores(2.3, math.nan))
-    summary = finished(config, "netns", "run-1", LOSS, diverged)
+    summary = finished(config, "run-1", LOSS, diverged)
     assert summary["final_metric"] is None
     json.dumps(summary, allow_nan=False)
 
@@ -134,7 +135,7 @@ def test_more_than_two_percent_of_overruns_make_a_run_invalid(
 ) -> None:
     rows = [computation(True)] * overran + [computation(False)] * (50 - overran)
     summary = finished(
-        config, "netns", None, LOSS, dataclasses.replace(records, computations=computations(rows))
+        config, None, LOSS, dataclasses.replace(records, computations=computations(rows))
     )
     assert (summary["status"], summary["compute_overrun_fraction"]) == (status, overran / 50)
 
@@ -160,14 +161,28 @@ def test_more_than_two_percent_of_overruns_make_a_run_invalid(
 def test_contradicting_records_make_a_run_invalid(
     config: RunConfig, records: Records, change: dict[str, Any], reason: str
 ) -> None:
-    summary = finished(config, "netns", None, LOSS, dataclasses.replace(records, **change))
+    summary = finished(config, None, LOSS, dataclasses.replace(records, **change))
     assert summary["status"] == "invalid"
     assert reason in summary["reason"]
 
 
+def test_a_timed_run_needs_no_snapshot(records: Records) -> None:
+    asked = ["engine=virtual", "cluster=paper", "workload.timing_only=true"]
+    (timed,) = validate([*asked, "workload.targets.paper=-7"], multirun=False)
+    summary = finished(timed, None, LOSS, dataclasses.replace(records, metrics=scores()))
+    assert (summary["status"], summary["reason"], summary["timing_only"]) == (
+        "finished",
+        None,
+        True,
+    )
+    assert (summary["emulation"], summary["target"], summary["final_metric"]) == (None, None, None)
+    json.dumps(summary, allow_nan=False)
+    assert result_line(summary) == "4 updates applied, 1 dropped in 6.5 s, nothing trained"
+
+
 def test_a_failed_run_has_every_key_and_no_result(config: RunConfig, records: Records) -> None:
-    failed = unfinished(config, None, None, "the disk is full")
-    assert set(failed) == set(finished(config, "netns", None, LOSS, records))
+    failed = unfinished(config, None, "the disk is full")
+    assert set(failed) == set(finished(config, None, LOSS, records))
     assert (failed["status"], failed["reason"]) == ("failed", "the disk is full")
     assert failed["time_to_target_s"] is None
     assert failed["delay"] == {"mean": None, "p95": None, "max": None, "bound": 14}

@@ -7,46 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from experiments import plan_runs, reproduce
 from experiments.paths import ROOT
-from experiments.plan_runs import Plan, make_plan, read_profile
-from experiments.reproduce import Reproduction
+from experiments.plan_runs import Plan, figures_of, known_figures, make_plan, read_profile
 from mlfabric.errors import SettingError
+from tests.unit.fake_runs import FakeRuns, carry_out
 
 
 @pytest.fixture(scope="module")
 def smoke() -> Plan:
     return make_plan("smoke", ["fig7", "fig8"])
-
-
-class FakeRuns:
-    """Stands in for the runs: knows which are finished; a run in `bad` ends with its status."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.finished: set[str] = set()
-        self.bad: dict[str, int] = {}
-        self.silent: set[str] = set()
-        self.started: list[str] = []
-        self.draws = 0
-        self._by_overrides = {run.overrides: run for run in plan.runs()}
-
-    def draw(self, command: Sequence[str]) -> int:
-        assert command[2] == "analysis.draw"
-        self.draws += 1
-        return 0
-
-    def run(self, overrides: list[str]) -> int:
-        run = self._by_overrides[tuple(overrides)]
-        self.started.append(run.label)
-        status = self.bad.get(run.label, 0)
-        if status == 0 and run.label not in self.silent:
-            self.finished.add(run.fingerprint)
-        return status
 
 
 @pytest.fixture
@@ -56,10 +30,6 @@ def fake(smoke: Plan, monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
         reproduce, "finished_fingerprints", lambda uri, name, wanted: runs.finished & set(wanted)
     )
     return runs
-
-
-def carry_out(plan: Plan, fake: FakeRuns, results: Path) -> int:
-    return Reproduction(plan, results, fake.run, fake.draw).carry_out()
 
 
 def test_smoke_plans_both_workloads_and_three_policies(smoke: Plan) -> None:
@@ -105,8 +75,13 @@ def test_the_plan_file_names_every_run(smoke: Plan, tmp_path: Path) -> None:
     [
         ("paper", ["fig7"], "not yet available"),
         ("big", ["fig7"], "profile 'big': unknown; known: laptop, smoke"),
-        ("smoke", ["fig7", "fig9"], "figure 'fig9': unknown; known: fig1, fig2, .*, fig7, fig8"),
+        (
+            "smoke",
+            ["fig7", "fig9"],
+            "figure 'fig9': unknown; known: fig1, .*, fig10, scale, table1",
+        ),
         ("smoke", ["adhoc"], "figure 'adhoc': unknown"),
+        ("smoke", ["fig10"], "figure 'fig10': profile 'smoke' plans no run of it"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(profile: str, figures: list[str], message: str) -> None:
@@ -145,7 +120,7 @@ def test_everything_is_run_then_drawn(
     assert fake.draws == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("smoke: 6 runs for fig7, fig8; 0 reused, 6 to do, about ")
-    assert lines[-1].startswith("[6/6] plda_sotu async_ps laptop seed 0 (about ")
+    assert lines[-1].startswith("[6/6] plda_sotu async_ps laptop ns1/cs2 seed 0 (about ")
 
 
 def test_finished_runs_are_reused(smoke: Plan, fake: FakeRuns, tmp_path: Path) -> None:
@@ -201,6 +176,12 @@ def test_a_first_look_is_drawn_after_each_repetition(
     monkeypatch.setattr(reproduce, "finished_fingerprints", lambda *_: fake.finished)
     assert carry_out(plan, fake, tmp_path) == 0
     assert fake.draws == 3
+
+
+def test_a_profile_names_the_figures_it_includes() -> None:
+    smoke, laptop = figures_of("smoke"), figures_of("laptop")
+    assert smoke == [*(f"fig{n}" for n in range(1, 9)), "table1"]
+    assert laptop == known_figures()
 
 
 def test_the_command_line_refuses_in_one_line() -> None:

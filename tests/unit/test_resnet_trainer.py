@@ -17,7 +17,7 @@ from torch.nn import functional
 from tests.unit.resnet_tiny import IMAGES, tiny_images, tiny_resnet
 from workloads.base import WorkloadError
 from workloads.resnet import Resnet
-from workloads.resnet.images import normalize
+from workloads.resnet.images import DATASETS
 from workloads.resnet.network import FlatNetwork
 
 
@@ -33,8 +33,8 @@ def test_nothing_imports_torch_before_a_model_is_made() -> None:
         "import sys, workloads.base, workloads.plda\n"
         "from pathlib import Path\n"
         "from workloads.resnet import Resnet\n"
-        "Resnet(name='r', depth=8, batch_size=8, learning_rate=.1, momentum=0., weight_decay=0.,"
-        " seed=0, cache_dir=Path('/nowhere'))\n"
+        "Resnet(name='r', dataset='digits', depth=8, batch_size=8, learning_rate=.1, momentum=0.,"
+        " weight_decay=0., seed=0, cache_dir=Path('/nowhere'))\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
     root = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ def test_update_is_minus_the_learning_rate_times_the_gradient(tmp_path: Path) ->
     # The slope of the loss along a direction, by central differences, against the update.
     workload = tiny_resnet(tmp_path)
     network, data = FlatNetwork(8, workload.seed), tiny_images()
-    model = workload.initial_model()
+    model, normalize = workload.initial_model(), DATASETS["mnist5k"].normalize
 
     def loss(parameters: np.ndarray) -> float:
         network.parameters[:] = parameters
@@ -124,3 +124,38 @@ def test_same_seed_repeats_workers_and_seeds_differ(tmp_path: Path) -> None:
     assert np.array_equal(update(workload, 0), update(tiny_resnet(tmp_path), 0))
     assert not np.array_equal(update(workload, 0), update(workload, 1))
     assert not np.array_equal(workload.initial_model(), other.initial_model())
+
+
+def test_trainers_of_one_process_share_nothing(tmp_path: Path) -> None:
+    # Called in turn, thirty workers do what each would have done alone.
+    workload = tiny_resnet(tmp_path, dataset="digits")
+    count = 4
+    together = [workload.trainer(worker, count) for worker in range(count)]
+    for trainer in together:
+        trainer.warm_up()
+        trainer.load()
+    model = workload.initial_model()
+    in_turn = [[trainer.compute(model)[1] for trainer in together] for _ in range(3)]
+    for worker in range(count):
+        alone = workload.trainer(worker, count)
+        alone.load()
+        for updates in in_turn:
+            assert np.array_equal(alone.compute(model)[1], updates[worker])
+
+
+@pytest.mark.parametrize(("dataset", "onednn"), [("digits", False), ("mnist5k", True)])
+def test_small_images_are_trained_without_onednn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: str, onednn: bool
+) -> None:
+    if not torch.backends.mkldnn.enabled:
+        pytest.skip("this torch has no oneDNN")
+    seen, plain = [], functional.cross_entropy
+
+    def watched(*arguments: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.backends.mkldnn.enabled)
+        return plain(*arguments)
+
+    monkeypatch.setattr(functional, "cross_entropy", watched)
+    update(tiny_resnet(tmp_path, dataset=dataset))
+    assert seen == [onednn]
+    assert torch.backends.mkldnn.enabled

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from mlfabric.actions import CancelTransfer, CommitGroup, DropUpdate, StartTransfer, WakeAt
-from mlfabric.events import ModelRequested, TransferDone, TransferProgress, Update, UpdateReady
+from mlfabric.events import (
+    ModelRequested,
+    TransferDone,
+    TransferProgress,
+    Update,
+    UpdateReady,
+)
 from mlfabric.scheduler import Scheduler, SchedulerSettings
+from mlfabric.topology import Link
 
 LINE = 100.0
 
@@ -36,6 +43,10 @@ def ready(worker, version=0, n_bytes=100, at=0.0):
 
 def only(actions, kind):
     return [action for action in actions if isinstance(action, kind)]
+
+
+def believed(s, host, way):
+    return s._rates.rate(Link(host, way), 11.0)
 
 
 def test_one_bottleneck_is_used_by_one_transfer_at_a_time():
@@ -106,3 +117,51 @@ def test_models_spread_from_worker_to_worker():
     (spread,) = s.handle(TransferDone(first.transfer, 100, LINE), 1.0)[1:]
     assert (spread.version, spread.since) == (1, 0)
     assert [(src, dst) for _, src, dst in spread.edges] == [("server", "w2"), ("w2", "w3")]
+
+
+def pipeline(bound):
+    """w1's update has crossed alone; w3's goes to w2, whose sum of both follows it to the server.
+
+    Returns the scheduler, the transfer that brings w3's to w2, and the one that crosses.
+    """
+    s = scheduler(bound, "pipelined")
+    (alone,) = only(s.handle(ready("w1"), 0.0), StartTransfer)
+    (bringing,) = [a for w in ("w2", "w3") for a in only(s.handle(ready(w), 0.1), StartTransfer)]
+    actions = s.handle(TransferDone(alone.transfer, 100, LINE), 1.0)
+    (crossing,) = only(actions, StartTransfer)
+    return s, bringing, crossing
+
+
+def test_a_sum_is_passed_on_while_it_comes_in():
+    s, bringing, crossing = pipeline(None)
+    assert (bringing.updates, bringing.dst, bringing.inputs) == (("w3:0",), "w2", ())
+    assert (crossing.kind, crossing.src, crossing.dst) == ("sum", "w2", "server")
+    assert (crossing.updates, crossing.inputs) == (("w2:0", "w3:0"), (bringing.transfer,))
+    s.handle(TransferDone(bringing.transfer, 100, LINE), 1.9)
+    (commit,) = only(s.handle(TransferDone(crossing.transfer, 100, LINE), 2.0), CommitGroup)
+    assert (commit.updates, commit.delays) == (("w2:0", "w3:0"), (1, 1))
+
+
+def test_a_slow_input_is_not_blamed_on_what_passes_it_on():
+    s, bringing, crossing = pipeline(None)
+    s.handle(TransferProgress(bringing.transfer, 10, 10.0), 1.1)
+    s.handle(TransferProgress(crossing.transfer, 10, 10.0), 2.0)
+    s.handle(TransferDone(bringing.transfer, 100, 10.0), 10.1)
+    s.handle(TransferDone(crossing.transfer, 100, 10.0), 11.0)
+    assert believed(s, "w2", "egress") == believed(s, "server", "ingress") == LINE
+    assert believed(s, "w3", "egress") == 10.0
+
+
+def test_a_late_member_of_a_sum_on_its_way_takes_the_others_along():
+    """Bound 2: two commits pass the sum; a third would make w2's and w3's updates too late."""
+    s, bringing, crossing = pipeline(2)
+    s.handle(TransferProgress(bringing.transfer, 1, 1.0), 1.1)
+    s.handle(TransferProgress(crossing.transfer, 1, 1.0), 2.0)
+    (next_,) = only(s.handle(ready("w1", version=1, at=2.1), 2.1), StartTransfer)
+    assert only(s.handle(TransferDone(next_.transfer, 100, LINE), 3.1), CommitGroup)
+    (last,) = only(s.handle(ready("w4", version=2, at=3.2), 3.2), StartTransfer)
+    actions = s.handle(TransferDone(last.transfer, 100, LINE), 4.2)
+    cancelled = [a.transfer for a in only(actions, CancelTransfer)]
+    assert cancelled == [bringing.transfer, crossing.transfer]
+    assert only(actions, DropUpdate) == [DropUpdate("w2:0", "w2", 3), DropUpdate("w3:0", "w3", 3)]
+    assert s.handle(TransferDone(bringing.transfer, 100, 1.0), 5.0) == []

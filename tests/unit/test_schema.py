@@ -53,6 +53,8 @@ def test_the_straggler_period_follows_the_cluster_unless_it_is_set() -> None:
         (["cluster.workers=5"], 8),
         (["cluster.workers=1"], 0),
         (["policy.delay_bound=3"], 3),
+        (["policy.delay_bound=auto"], 14),
+        (["policy.delay_bound=none"], None),
         (["policy=async_ps"], None),
         (["policy=ring_allreduce"], None),
     ],
@@ -77,14 +79,31 @@ def test_a_hostfile_is_not_emulated_and_its_path_is_absolute(
     monkeypatch.chdir(tmp_path)
     config = one("cluster=hostfile", "cluster.hostfile=hosts")
     assert config.cluster.hostfile == str(tmp_path / "hosts")
-    assert not config.emulated
-    assert one().emulated
-    assert not one("engine.emulation=none").emulated
+    assert config.emulation == "none"
+    assert one().emulation == "netns"
+    assert one("engine.emulation=none").emulation == "none"
+    assert one("engine=virtual").emulation is None
 
 
-@pytest.mark.parametrize("workload", ["plda_sotu", "resnet_mnist5k"])
-def test_settings_survive_being_written_and_read(tmp_path: Path, workload: str) -> None:
-    config = one(f"workload={workload}", "network=ns1", "policy=ring_allreduce", "seed=3")
+def test_what_only_times_has_no_target() -> None:
+    asked = ["engine=virtual", "cluster=paper", "workload.targets.paper=-7.5"]
+    assert one(*asked).target == -7.5
+    assert one(*asked, "workload.timing_only=true").target is None
+
+
+def test_the_step_scale_is_that_of_the_cluster() -> None:
+    scale = "policy.step_scale.laptop_contended=0.5"
+    assert one("policy=ring_allreduce", scale).step_scale == 2.0
+    assert one("policy=ring_allreduce", scale, "cluster=laptop_contended").step_scale == 0.5
+
+
+@pytest.mark.parametrize("engine", ["mpi", "virtual"])
+@pytest.mark.parametrize("workload", ["plda_sotu", "resnet_mnist5k", "resnet_digits"])
+def test_settings_survive_being_written_and_read(
+    tmp_path: Path, workload: str, engine: str
+) -> None:
+    asked = [f"workload={workload}", f"engine={engine}", "network=ns1", "policy=ring_allreduce"]
+    config = one(*asked, "seed=3")
     write_config(config, tmp_path / "config.json")
     assert read_config(tmp_path / "config.json") == config
     with pytest.raises(FileExistsError):
@@ -105,5 +124,9 @@ def test_plain_settings_with_gaps_or_extras_are_refused() -> None:
         from_plain({key: value for key, value in plain.items() if key != "engine"})
     with pytest.raises(SettingError, match=r"compute\.max_factor: missing; must be a number"):
         from_plain({**plain, "compute": {"name": "none", "probability": 0.0}})
+    with pytest.raises(SettingError, match=r"policy\.step_scale\.laptop: missing"):
+        from_plain({**plain, "policy": {**plain["policy"], "step_scale": {"paper": 1.0}}})
+    with pytest.raises(SettingError, match=r"engine\.name=warp: must be one of mpi, virtual"):
+        from_plain({**plain, "engine": {"name": "warp"}})
     with pytest.raises(SettingError, match=r"policy\.name=spdy: must be one of async_ps"):
         from_plain({**plain, "policy": {"name": "spdy"}})

@@ -20,14 +20,14 @@ REFUSALS = [
     ("workload.targets.laptopp=1", "did you mean workload.targets.laptop?"),
     # unknown choices
     ("network=ns9", "network=ns9: unknown choice; must be one of none, ns1, ns2, ns3"),
-    ("engine=virtual", "engine=virtual: unknown choice; must be one of mpi"),
+    ("engine=warp", "engine=warp: unknown choice; must be one of mpi, virtual"),
     ("policy=null", "policy=null: unknown choice; must be one of async_ps, mlfabric_a, ring"),
     ("policy={a:1}", "unknown choice; must be one of async_ps"),
     ("experiment=fig99", "experiment=fig99: unknown choice; must be one of adhoc"),
     ("policy.name=ring_allreduce", "policy.name: follows from the choice; set policy="),
     ("workload.kind=resnet", "workload.kind: follows from the choice; set workload="),
     # wrong types
-    ("cluster.workers=abc", "cluster.workers=abc: must be an integer, at least 1, at most 200"),
+    ("cluster.workers=abc", "cluster.workers=abc: must be an integer, at least 1, at most 20000"),
     ("cluster.workers=2.5", "cluster.workers=2.5: must be an integer"),
     ("cluster.workers=true", "cluster.workers=true: must be an integer"),
     ("cluster.workers='8'", "cluster.workers='8': must be an integer"),
@@ -38,8 +38,12 @@ REFUSALS = [
     ("workload.targets=3", "workload.targets=3: must be {key: a number or null}"),
     # out of range
     ("seed=-1", "seed=-1: must be an integer, at least 0"),
-    ("cluster.workers=0", "cluster.workers=0: must be an integer, at least 1, at most 200"),
-    ("cluster.workers=201", "cluster.workers=201: must be"),
+    ("cluster.workers=0", "cluster.workers=0: must be an integer, at least 1, at most 20000"),
+    ("engine=virtual cluster.workers=20001", "cluster.workers=20001: must be"),
+    ("cluster.goodput=0", "cluster.goodput=0: must be a number, above 0, at most 1"),
+    ("cluster.hop_s=-1", "cluster.hop_s=-1: must be a number, at least 0"),
+    ("engine=virtual engine.max_updates=0", "max_updates=0: must be an integer, at least 1 or"),
+    ("engine=virtual engine.collective=tree", "must be one of flow, messages"),
     ("cluster.bandwidth_bytes_per_s=0", "bandwidth_bytes_per_s=0: must be a number, above 0"),
     ("cluster.bandwidth_bytes_per_s=-1", "bandwidth_bytes_per_s=-1: must be a number, above 0"),
     ("cluster.bandwidth_bytes_per_s=inf", "bandwidth_bytes_per_s=inf: must be a number, above"),
@@ -55,9 +59,16 @@ REFUSALS = [
     ("workload=resnet_mnist5k workload.batch_size=9", "batch_size=9: must be an integer"),
     ("workload=resnet_mnist5k workload.depth=9", "workload.depth=9: must be 6n + 2"),
     ("workload=resnet_mnist5k workload.framework=tensorflow", "must be one of torch"),
-    ("policy.delay_bound=-1", "policy.delay_bound=-1: must be an integer, at least 0 or null"),
-    ("policy.aggregation=pipelined", "policy.aggregation=pipelined: must be one of none, paper"),
-    ("policy.step_scale=0", "policy.step_scale=0: must be a number, above 0"),
+    (
+        "policy.delay_bound=-1",
+        "delay_bound=-1: must be an integer, at least 0 or one of auto",
+    ),
+    ("policy.delay_bound=never", "policy.delay_bound=never: must be an integer, at least 0 or"),
+    ("policy.delay_bound=2.5", "policy.delay_bound=2.5: must be an integer, at least 0 or"),
+    ("policy.aggregation=some", "aggregation=some: must be one of none, paper, pipelined"),
+    ("policy.step_scale=2", "policy.step_scale=2: must be {key: a number, above 0}"),
+    ("policy.step_scale.laptop=0", "policy.step_scale.laptop=0: must be a number, above 0"),
+    ("policy.step_scale.desktop=1", "policy.step_scale.desktop: unknown key"),
     ("engine.max_seconds=nan", "engine.max_seconds=nan: must be a number, above 0"),
     ("engine.chunk_bytes=100", "chunk_bytes=100: must be an integer, at least 1024, at most 65536"),
     ("cluster.congestion_control=vegas", "must be one of cubic, bbr, reno"),
@@ -72,6 +83,33 @@ REFUSALS = [
         "engine.stop_at_target=true workload.targets.laptop=null",
         "engine.stop_at_target=true: must be false, as plda_sotu has no target on this cluster",
     ),
+    # what real ranks cannot do
+    ("cluster=paper", "cluster=paper: must be another cluster with engine=mpi; engine=virtual"),
+    ("cluster.workers=201", "cluster.workers=201: must be at most 200 with engine=mpi"),
+    ("cluster.update_bytes=1e6", "cluster.update_bytes=1000000.0: must be null with engine=mpi"),
+    ("cluster.transport=reserved", "cluster.transport=reserved: must be tcp with engine=mpi"),
+    ("cluster.hosts_per_rack=4", "cluster.hosts_per_rack=4: must be null with engine=mpi"),
+    ("policy.aggregation=pipelined", "pipelined: must be one of none, paper with engine=mpi"),
+    ("engine.max_updates=9", "engine.max_updates: unknown key"),
+    ("workload.timing_only=true", "workload.timing_only=true: must be false with engine=mpi"),
+    # what the virtual clock cannot do
+    ("engine=virtual engine.emulation=none", "engine.emulation: unknown key"),
+    ("engine=virtual cluster=hostfile", "cluster=hostfile: must be another cluster with"),
+    ("engine=virtual cluster.hostfile=/h", "cluster.hostfile=/h: must be null with engine=virtual"),
+    (
+        "engine=virtual cluster.uplink_bytes_per_s=1e6",
+        "cluster.uplink_bytes_per_s=1e+06: must be null without cluster.hosts_per_rack",
+    ),
+    (
+        "engine=virtual workload.timing_only=true",
+        "cluster.update_bytes=null: must be a number with workload.timing_only=true",
+    ),
+    (
+        "engine=virtual cluster=paper workload.timing_only=true engine.stop_at_target=true",
+        "engine.stop_at_target=true: must be false with workload.timing_only=true",
+    ),
+    ("workload=resnet_digits workload.dataset=mnist5k", "workload.dataset: follows from the"),
+    ("experiment=table1 cells=3", "cells: unknown key"),
     ("tracking.uri=file:/tmp/runs", "tracking.uri=file:/tmp/runs: must be sqlite:/// and an"),
     # the form of an override
     ("network", "network: must be of the form key=value"),
@@ -103,6 +141,17 @@ def test_a_sweep_is_refused_for_the_badness_of_its_last_job() -> None:
         validate(["cluster.workers=8,4,0"], multirun=True)
     with pytest.raises(SettingError, match=r"network=ns9: unknown choice"):
         validate(["network=ns1,ns9"], multirun=True)
+
+
+def test_the_virtual_clock_takes_what_ranks_cannot() -> None:
+    asked = ["engine=virtual", "network=ns1", "policy.bandwidth=oracle", "cluster.workers=900"]
+    more = [
+        "policy.aggregation=pipelined",
+        "cluster.transport=reserved",
+        "cluster.hosts_per_rack=20",
+    ]
+    (config,) = validate([*asked, *more], multirun=False)
+    assert config.virtual
 
 
 def test_a_quoted_value_with_an_equals_sign_is_read(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workloads.cache import open_array
-from workloads.resnet.images import normalize
 from workloads.resnet.network import FlatNetwork, use_one_thread
 from workloads.seeds import Purpose, generator
 
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 
 STATISTICS_BATCHES = 20
 STATISTICS_BATCH_SIZE = 32
-SCORING_BATCH_SIZE = 25
+SCORING_PIXELS = 25 * 28 * 28
+"""Of one batch: as large as its intermediate results stay in the cache."""
 
 
 class ResnetEvaluator:
@@ -39,9 +39,12 @@ class ResnetEvaluator:
         train = open_array(workload.data_dir, "train_images")
         rng = generator(workload.seed, Purpose.EVALUATION)
         sample = rng.permutation(len(train))[: STATISTICS_BATCHES * STATISTICS_BATCH_SIZE]
-        self._statistics = _batches(train[sample], STATISTICS_BATCH_SIZE)
+        normalize = workload.images.normalize
+        self._statistics = _batches(normalize(train[sample]), STATISTICS_BATCH_SIZE)
         heldout = open_array(workload.data_dir, "heldout_images")
-        self._heldout = _batches(np.asarray(heldout), SCORING_BATCH_SIZE)
+        self._heldout = _batches(
+            normalize(np.asarray(heldout)), SCORING_PIXELS // workload.images.side**2
+        )
         self._labels = torch.from_numpy(np.array(open_array(workload.data_dir, "heldout_labels")))
 
     def evaluate(self, model: NDArray[np.float32]) -> dict[str, float]:
@@ -61,5 +64,5 @@ class ResnetEvaluator:
         return {"heldout_loss": float(loss), "heldout_accuracy": float(right.float().mean())}
 
 
-def _batches(images: NDArray[np.uint8], size: int) -> tuple[Tensor, ...]:
-    return torch.split(torch.from_numpy(normalize(images)), size)
+def _batches(images: NDArray[np.float32], size: int) -> tuple[Tensor, ...]:
+    return torch.split(torch.from_numpy(images), size)

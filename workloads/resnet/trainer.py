@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from workloads.resnet.images import SIDE, normalize, shard
-from workloads.resnet.network import FlatNetwork, use_one_thread
+from workloads.resnet.images import shard
+from workloads.resnet.network import FlatNetwork, convolutions_for, use_one_thread
 from workloads.seeds import Purpose, generator
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class ResnetTrainer:
 
     def warm_up(self) -> None:
         """Do one step on blank images and forget it, momentum included."""
-        batch = self._workload.batch_size
-        blank = np.zeros((batch, 1, SIDE, SIDE), np.float32)
+        batch, side = self._workload.batch_size, self._workload.images.side
+        blank = np.zeros((batch, 1, side, side), np.float32)
         self._step(self._network.parameters.copy(), blank, np.zeros(batch, np.int64))
         self._momentum[:] = 0
 
@@ -46,7 +46,8 @@ class ResnetTrainer:
     def compute(self, view: NDArray[np.float32]) -> tuple[None, NDArray[np.float32]]:
         """Return (None, update float32[size]), a fresh array, from the next minibatch at `view`."""
         batch = next(self._batches)
-        return None, self._step(view, normalize(self._images[batch]), self._labels[batch])
+        images = self._workload.images.normalize(self._images[batch])
+        return None, self._step(view, images, self._labels[batch])
 
     def _step(
         self, view: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[np.int64]
@@ -54,8 +55,9 @@ class ResnetTrainer:
         settings, network = self._workload, self._network
         np.copyto(network.parameters, view)
         network.gradients[:] = 0
-        scores = network.module(torch.from_numpy(images))
-        functional.cross_entropy(scores, torch.from_numpy(labels)).backward()  # type: ignore[no-untyped-call]
+        with convolutions_for(settings.images.side):
+            scores = network.module(torch.from_numpy(images))
+            functional.cross_entropy(scores, torch.from_numpy(labels)).backward()  # type: ignore[no-untyped-call]
         self._momentum *= np.float32(settings.momentum)
         self._momentum += network.gradients
         self._momentum += np.float32(settings.weight_decay) * network.parameters

@@ -1,4 +1,4 @@
-"""The workload resnet_mnist5k: dense gradients of a small residual network."""
+"""The workloads resnet_*: dense gradients of a small residual network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.cache import publish
-from workloads.resnet.images import build_mnist5k
+from workloads.resnet.images import DATASETS, Dataset
 
 if TYPE_CHECKING:
     from workloads.resnet.evaluator import ResnetEvaluator
@@ -30,6 +30,7 @@ class Resnet:
     conserved: ClassVar[bool] = False
 
     name: str
+    dataset: str
     depth: int
     batch_size: int
     learning_rate: float
@@ -39,16 +40,21 @@ class Resnet:
     cache_dir: Path
 
     @property
+    def images(self) -> Dataset:
+        """What is known of the images."""
+        return DATASETS[self.dataset]
+
+    @property
     def data_dir(self) -> Path:
         """The folder of prepared arrays."""
-        return self.cache_dir / "mnist5k"
+        return self.cache_dir / self.dataset
 
     def prepare(self) -> None:
         """Convert and split the images where that has not been done.
 
         Raises WorkloadError when the package is missing or the cache folder cannot be written.
         """
-        publish(self.data_dir, build_mnist5k)
+        publish(self.data_dir, self.images.build)
 
     def initial_model(self) -> NDArray[np.float32]:
         """Return the initial parameters, a function of (depth, seed): float32."""

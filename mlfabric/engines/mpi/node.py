@@ -18,14 +18,14 @@ from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.records import Records, Snapshots
+from mlfabric.engines.records import Records, SnapshotFiles, Snapshots
 from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
 from mlfabric.engines.roles.node import Header
 from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.errors import ProtocolError, SettingError
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
-from mlfabric.payload import Payload, to_wire
+from mlfabric.payload import Payload, to_wire, wire_size
 
 NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
 """Naps of a rank without streams: up to so many without news, so many seconds each."""
@@ -119,7 +119,8 @@ class Node:
 
     @cached_property
     def _snapshots(self) -> Snapshots:
-        return Snapshots(self.plan.run_dir, self.plan.snapshot_interval_s, self.now)
+        files = SnapshotFiles(self.plan.run_dir)
+        return Snapshots(self.plan.snapshot_interval_s, self.now, files.take)
 
     def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
         self._snapshots.offer(model, version, last=last)
@@ -127,7 +128,7 @@ class Node:
     # -- streams -----------------------------------------------------------------------------
 
     def wire_bytes(self, payload: Payload) -> int:
-        return len(to_wire(payload)[1])
+        return wire_size(payload)
 
     def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
         description, data = to_wire(payload)

@@ -40,6 +40,8 @@ def _shortest(
             earliest = soonest(net, s, dst, now, checked)
         if place and earliest > best_end + tie:
             break
+        if place and earliest >= best_end - tie and job > left[best]:
+            continue  # at best a tie, which the earlier one wins
         known[job] = leg(net, s, jobs, job, dst, now)[2]
         tied = known[job] <= best_end + tie and job < left[best]
         if known[job] < best_end - tie or tied:

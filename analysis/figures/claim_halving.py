@@ -1,0 +1,142 @@
+"""claim_halving: iterations to target with the bandwidth of 10 % of the workers halved."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import paper, style
+from analysis.iterations import with_iterations
+from analysis.load import Recorded
+from analysis.numbers import interval, known, repetitions
+from analysis.stats import ENOUGH_RUNS, MedianInterval, PairedRatio
+
+WITHOUT, HALVED = "none", "halved"  # networks of the runs
+CLAIM = "halving the bandwidth of 10 % of the workers raises the iterations to converge by 35 %"
+PANEL = ["workload", "variant"]
+
+
+def draw(recorded: Recorded) -> Figure:
+    """The picture: one row for each workload and variant; every pair, the median, the paper's."""
+    runs = with_iterations(recorded.runs)
+    rows = {(key[0], key[1]): _ratios(own) for key, own in runs.groupby(PANEL, sort=False)}
+    figure, axis = plt.subplots(figsize=(style.COLUMN_IN, 1.2 + 0.45 * len(rows)))
+    for place, ((_, variant), ratios) in enumerate(rows.items()):
+        _row(axis, place, ratios, variant)
+    names = [_name(*key, ratios) for key, ratios in rows.items()]
+    _axes(axis, names, np.concatenate(list(rows.values())))
+    figure.legend(loc="outside upper center", ncols=2, fontsize=6.5)
+    return figure
+
+
+def summarize(recorded: Recorded) -> dict[str, Any]:
+    """The numbers behind the picture; a null ratio with n > 0 is infinite or unknown (missed)."""
+    runs = with_iterations(recorded.runs)
+    return {
+        "paper": paper.HALVING_ITERATIONS,
+        "lost": len(recorded.lost),
+        "cells": {
+            f"{workload}/{variant}": _numbers(own)
+            for (workload, variant), own in runs.groupby(PANEL, sort=False)
+        },
+    }
+
+
+def claims(recorded: Recorded) -> list[dict[str, Any]]:
+    """The paper's claim for each workload and variant: it holds if our interval contains +35 %."""
+    result = []
+    for name, cell in summarize(recorded)["cells"].items():
+        if cell["n"]:
+            workload, variant = name.split("/")
+            result.append(
+                {
+                    "claim": CLAIM,
+                    "holds": _within(cell["ci95"]),
+                    "measured": cell["ratio"],
+                    "ci95": cell["ci95"],
+                    "n": cell["n"],
+                    "paper": paper.HALVING_ITERATIONS,
+                    "workload": workload,
+                    "variant": variant,
+                    "indicative": cell["n"] < ENOUGH_RUNS,
+                }
+            )
+    return result
+
+
+def _within(ci95: list[float | None] | None) -> bool:
+    """Whether an interval contains the paper's ratio; an infinite end is null there."""
+    if ci95 is None:
+        return False
+    low, high = (math.inf if end is None else end for end in ci95)
+    return low <= paper.HALVING_ITERATIONS <= high
+
+
+def _ratios(runs: pd.DataFrame) -> np.ndarray[Any, Any]:
+    """Halved over without, of every pair of runs that had a target."""
+    timed = runs[runs["iterations"].notna()]
+    pairs = PairedRatio(HALVED, WITHOUT, "network")(timed, "iterations")
+    return np.asarray(pairs["ratio"], dtype=float)
+
+
+def _row(axis: Axes, place: int, ratios: np.ndarray[Any, Any], variant: str) -> None:
+    median, low, high, _ = MedianInterval().of(ratios)
+    color = style.POLICY_COLOR[variant]
+    finite = ratios[np.isfinite(ratios)]
+    axis.plot(finite, np.full(len(finite), place + 0.2), "o", color=color, alpha=0.4, markersize=3)
+    if np.isfinite(median):
+        axis.plot([median], [place], marker=style.POLICY_MARKER[variant], color=color, markersize=6)
+        if np.isfinite(low):
+            end = high if np.isfinite(high) else 1e9  # past the axis
+            axis.hlines(place, low, end, color=color, linewidth=1.4)
+
+
+def _name(workload: str, variant: str, ratios: np.ndarray[Any, Any]) -> str:
+    missed = int((~np.isfinite(ratios)).sum())
+    note = f"\n{missed} with a miss" if missed else ""
+    return f"{workload}\n{variant}\n({repetitions(len(ratios))}){note}"
+
+
+def _axes(axis: Axes, names: list[str], ratios: np.ndarray[Any, Any]) -> None:
+    finite = ratios[np.isfinite(ratios)]
+    ends = [1.0, paper.HALVING_ITERATIONS, *finite]
+    margin = 0.06 * (max(ends) - min(ends))
+    axis.set_xlim(min(ends) - margin, max(ends) + margin)
+    axis.axvline(1.0, color="0.3", linestyle="--", linewidth=0.7)
+    reported = f"paper [{paper.CITATION}]: +35 %"
+    axis.axvline(
+        paper.HALVING_ITERATIONS, color="black", linestyle=":", linewidth=1.1, label=reported
+    )
+    axis.plot([], [], "o", color="0.5", alpha=0.5, markersize=3, label="a pair of runs")
+    axis.plot([], [], "s-", color="0.3", markersize=4, label="median, 95 % interval")
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlabel("iterations to target, 10 % of workers\nat half bandwidth / without")
+
+
+def _numbers(runs: pd.DataFrame) -> dict[str, Any]:
+    median, low, high, n = MedianInterval().of(_ratios(runs))
+    return {
+        "ratio": known(median),
+        "ci95": interval(low, high),
+        "n": n,
+        "missed": {
+            network: int(np.isinf(runs.loc[runs["network"] == network, "iterations"]).sum())
+            for network in (WITHOUT, HALVED)
+        },
+        "iterations": {
+            network: known(_median(runs[runs["network"] == network]))
+            for network in (WITHOUT, HALVED)
+        },
+    }
+
+
+def _median(runs: pd.DataFrame) -> float:
+    return MedianInterval().of(runs["iterations"].to_numpy(dtype=float))[0]

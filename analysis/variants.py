@@ -1,0 +1,53 @@
+"""Variants that figures compare: a policy, and how mlfabric_a sums; each with its look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import seaborn as sns
+
+Dashes = str | tuple[int, tuple[float, ...]]
+
+RING = "ring_allreduce"
+ASYNC = "async_ps"
+PAPER_MODE = "mlfabric_a"
+PIPELINED = "mlfabric_a pipelined"
+UNSUMMED = "mlfabric_a none"
+BASELINES = (RING, ASYNC)  # at a tie, the first is the better one
+
+_SUMMING = "mlfabric_a"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a variant is drawn; marker and dashes tell it apart without color."""
+
+    color: str
+    marker: str
+    dashes: Dashes
+    short: str  # its name in a narrow panel
+
+
+# seaborn's color-blind-safe palette, less its pairs that come close (orange beside vermilion).
+_COLORS = sns.color_palette("colorblind").as_hex()
+LOOKS = {
+    PAPER_MODE: Look(_COLORS[0], "o", "-", "paper mode"),
+    PIPELINED: Look(_COLORS[4], "P", (0, (4, 1, 1, 1)), "pipelined"),
+    UNSUMMED: Look(_COLORS[9], "v", (0, (1, 1.5)), "no sums"),
+    RING: Look(_COLORS[1], "s", (0, (5, 1.5)), "ring"),
+    ASYNC: Look(_COLORS[2], "^", (0, (1.5, 1)), "async"),
+}
+
+
+def variant_name(policy: str, aggregation: str | None) -> str:
+    """Name of a run's variant: the policy's, followed by its aggregation unless the paper's."""
+    if policy != _SUMMING or aggregation in (None, "paper"):
+        return policy
+    return f"{policy} {aggregation}"
+
+
+def variants_of(frame: pd.DataFrame) -> list[str]:
+    """Variant of every row of a frame with columns policy and aggregation (null: the default)."""
+    pairs = zip(frame["policy"], frame["aggregation"], strict=True)
+    return [variant_name(policy, None if pd.isna(how) else how) for policy, how in pairs]

@@ -1,0 +1,112 @@
+"""A run on real ranks: the cluster is started, watched and ended, snapshots evaluated beside it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from experiments.collect import Records, metrics, read_records
+from experiments.errors import RunFailed
+from experiments.evaluator import EvaluatorProcess
+from experiments.launch import Launch
+from experiments.progress import Progress, read_progress, training_line
+from experiments.schema import RunConfig
+from experiments.sections import MpiEngineConfig
+from experiments.summary import Metric, Summary, time_to_target_s
+from experiments.tail import Tail
+from mlfabric.emulation.spec import TOLERATED_MISS
+from workloads.base import Workload
+
+_POLL_S = 0.2
+START_LIMIT_S = 300.0
+END_LIMIT_S = 20.0
+
+
+class MpiRun:
+    """What is known of a run while its ranks are at work."""
+
+    def __init__(
+        self, config: RunConfig, run_dir: Path, workload: Workload, progress: Progress
+    ) -> None:
+        assert isinstance(config.engine, MpiEngineConfig)
+        self._config = config
+        self._engine = config.engine
+        self._run_dir = run_dir
+        self._metric = Metric(workload.metric_name, workload.metric_goal)
+        self._progress = progress
+        self._scores = Tail(run_dir / "metrics.jsonl")
+        self._score = ""
+        self._begun = False
+        self._since_s = 0.0
+
+    def carry_out(self) -> tuple[Records, Summary]:
+        """Records of the ended run, and what else is to be told; raises what ends it early."""
+        launch = Launch(self._config, self._run_dir)
+        launch.check()
+        with EvaluatorProcess(self._run_dir) as evaluator:
+            self._train(launch, evaluator)
+        return read_records(self._run_dir), {"worst_link_miss": self._link_miss(launch)}
+
+    def _train(self, launch: Launch, evaluator: EvaluatorProcess) -> None:
+        self._progress.show("preparing the workload")
+        while not (self._run_dir / "model0.npy").exists():
+            if not evaluator.running():
+                raise RunFailed("the evaluator ended before the workload was prepared")
+            time.sleep(_POLL_S)
+        try:
+            launch.start()
+            self._watch(launch, evaluator)
+        finally:
+            launch.kill()
+        evaluator.finish()
+        self._await(evaluator)
+
+    def _link_miss(self, launch: Launch) -> float | None:
+        miss = launch.worst_link_miss()
+        if miss is not None and miss > TOLERATED_MISS:
+            self._progress.close()
+            print(f"a shaped link misses its rate by {miss:.1%}; see calibration.json")
+        return miss
+
+    def _watch(self, launch: Launch, evaluator: EvaluatorProcess) -> None:
+        """Wait for the cluster to end; ask it to when the target is reached."""
+        asked = False
+        self._since_s = time.monotonic()
+        while (status := launch.poll()) is None:
+            evaluator.running()
+            self._check_in_time()
+            reached = self._read_scores()
+            if reached and self._engine.stop_at_target and not asked:
+                launch.request_stop()
+                asked = True
+            progress = read_progress(self._run_dir)
+            line = training_line(progress, self._engine.max_seconds, self._score)
+            self._progress.show(line)
+            time.sleep(_POLL_S)
+        if status != 0:
+            raise RunFailed(f"{launch.failure()}\nlogs: {self._run_dir / 'console.log'}")
+
+    def _check_in_time(self) -> None:
+        """The ranks end themselves when nothing moves; this is for ranks that cannot."""
+        if not self._begun and (self._run_dir / "clock_start").exists():
+            self._begun, self._since_s = True, time.monotonic()
+        limit_s = START_LIMIT_S
+        if self._begun:
+            limit_s = self._engine.max_seconds + 2 * self._engine.watchdog_s + END_LIMIT_S
+        if time.monotonic() - self._since_s > limit_s:
+            what = "end" if self._begun else "begin"
+            raise RunFailed(f"the ranks did not {what} within {limit_s:.0f} s")
+
+    def _await(self, evaluator: EvaluatorProcess) -> None:
+        """Wait until every snapshot is evaluated."""
+        while evaluator.running():
+            self._read_scores()
+            self._progress.show(f"evaluating the last snapshots{self._score}")
+            time.sleep(_POLL_S)
+
+    def _read_scores(self) -> bool:
+        """Take in new scores; whether one of them is at or past the target."""
+        rows = self._scores.rows()
+        if rows:
+            self._score = f" · {self._metric.name} {rows[-1][self._metric.name]:.4g}"
+        return time_to_target_s(metrics(rows), self._metric, self._config.target) is not None

@@ -1,0 +1,90 @@
+"""A run on the virtual clock: trained, carried and scored in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.collect import Records, metrics, records_of
+from experiments.plan import straggler_events
+from experiments.progress import Progress, training_line
+from experiments.schema import RunConfig
+from experiments.summary import Metric, Summary, reached
+from experiments.virtual_plan import virtual_plan
+from mlfabric.emulation.spec import RateEvent
+from mlfabric.emulation.stragglers import write_trace
+from mlfabric.engines.virtual import run
+from workloads.base import Trainer, Workload
+
+Rows = list[dict[str, Any]]
+OnProgress = Callable[[float, Mapping[str, int]], None]
+
+_NO_MODEL: NDArray[Any] = np.empty(0, np.float32)
+
+
+class VirtualRun:
+    """What is known of a run while its clock jumps from event to event."""
+
+    def __init__(
+        self, config: RunConfig, run_dir: Path, workload: Workload, progress: Progress
+    ) -> None:
+        self._config = config
+        self._run_dir = run_dir
+        self._workload = workload
+        self._metric = Metric(workload.metric_name, workload.metric_goal)
+        self._progress = progress
+        self._scores: list[dict[str, Any]] = []
+
+    def carry_out(self) -> tuple[Records, Summary]:
+        """Records of the ended run, and what else is to be told; raises what ends it early."""
+        rows = self._time() if self._config.workload.timing_only else self._train()
+        return records_of(rows, metrics(self._scores)), {"worst_link_miss": None}
+
+    def _train(self) -> Rows:
+        self._progress.show("preparing the workload")
+        workload = self._workload
+        workload.prepare()
+        model = workload.initial_model()
+        plan = virtual_plan(self._config, workload.conserved, model)
+        evaluator = workload.evaluator()
+
+        def score(model: NDArray[Any], version: int, elapsed_s: float) -> bool:
+            scores = evaluator.evaluate(model)
+            self._scores.append({"version": version, "elapsed_s": elapsed_s, **scores})
+            return self._is_enough()
+
+        count = self._config.cluster.workers
+        self._write_trace(plan.rate_events)
+        return run(plan, model, lambda worker: workload.trainer(worker, count), score, self._show)
+
+    def _time(self) -> Rows:
+        self._write_trace(straggler_events(self._config))
+        return time_only(self._config, self._show)
+
+    def _write_trace(self, events: Iterable[RateEvent]) -> None:
+        write_trace(self._run_dir / "network_trace.csv", events)
+
+    def _is_enough(self) -> bool:
+        """Whether the last snapshot ends the run."""
+        stops = self._config.engine.stop_at_target
+        return stops and reached(self._scores[-1], self._metric, self._config.target)
+
+    def _show(self, elapsed_s: float, counts: Mapping[str, int]) -> None:
+        name = self._metric.name
+        score = f" · {name} {self._scores[-1][name]:.4g}" if self._scores else ""
+        told = {"elapsed_s": elapsed_s, **counts}
+        self._progress.show(training_line(told, self._config.engine.max_seconds, score))
+
+
+def time_only(config: RunConfig, show: OnProgress = lambda elapsed_s, counts: None) -> Rows:
+    """Rows of a run of bytes and seconds alone: there is no data, and nothing to score."""
+    plan = virtual_plan(config, conserved=False, model=None)
+    return run(plan, _NO_MODEL, _no_trainer, lambda model, version, elapsed_s: False, show)
+
+
+def _no_trainer(worker: int) -> Trainer:
+    raise AssertionError("nothing is trained where only time is kept")

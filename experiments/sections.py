@@ -1,0 +1,182 @@
+"""The sections of a run's settings, one frozen dataclass each.
+
+They refuse unknown keys, wrong types and values out of range.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AfterValidator, ConfigDict
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+Positive = Annotated[float, Gt(0)]
+Probability = Annotated[float, Ge(0), Le(1)]
+NotNegative = Annotated[float, Ge(0)]
+Count = Annotated[int, Ge(1)]
+
+
+def _six_n_plus_two(depth: int) -> int:
+    if depth < 8 or depth % 6 != 2:
+        raise ValueError("6n + 2 with n at least 1: 8, 14, 20, 26, 32, …")
+    return depth
+
+
+@dataclass(frozen=True, config=STRICT)
+class ClusterConfig:
+    """Workers, their links and their nominal computation; ranks are workers + 2.
+
+    What follows `hostfile` describes the network of the virtual clock alone.
+    """
+
+    name: str
+    workers: Annotated[int, Ge(1), Le(20_000)]
+    bandwidth_bytes_per_s: Positive
+    compute_s: Positive
+    straggler_period_s: Positive
+    congestion_control: Literal["cubic", "bbr", "reno"]
+    hostfile: Annotated[str, AfterValidator(os.path.abspath)] | None
+    update_bytes: Positive | None
+    transport: Literal["tcp", "reserved"]
+    goodput: Annotated[float, Gt(0), Le(1)]
+    message_s: NotNegative
+    hop_s: NotNegative
+    startup_s: NotNegative
+    hosts_per_rack: Count | None
+    uplink_bytes_per_s: Positive | None
+
+
+@dataclass(frozen=True, config=STRICT)
+class NetworkConfig:
+    """Each period each link keeps `factor` of its rate with `probability`; or a recorded trace."""
+
+    name: str
+    probability: Probability
+    factor: Annotated[float, Gt(0), Le(1)]
+    period_s: Annotated[float, Ge(0.01)]
+    include_server: bool
+    trace_file: Annotated[str, AfterValidator(os.path.abspath)] | None
+
+
+@dataclass(frozen=True, config=STRICT)
+class ComputeConfig:
+    """Compute stragglers: with `probability` an iteration takes U[1, max_factor] times as long."""
+
+    name: str
+    probability: Probability
+    max_factor: Annotated[float, Ge(1)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class PldaConfig:
+    """LDA by collapsed Gibbs sampling; a push is one minibatch of documents."""
+
+    name: str
+    kind: Literal["plda"]
+    framework: Literal["none"]
+    targets: dict[str, float | None]
+    timing_only: bool
+    topics: Annotated[int, Ge(2)]
+    alpha: Positive
+    beta: Positive
+    minibatch_tokens: Count
+    heldout_fraction: Annotated[float, Gt(0), Le(0.5)]
+    fold_in_sweeps: Count
+    min_word_count: Count
+
+
+@dataclass(frozen=True, config=STRICT)
+class ResnetConfig:
+    """A CIFAR-style residual network; a push is one SGD step with worker-local momentum."""
+
+    name: str
+    kind: Literal["resnet"]
+    framework: Literal["torch"]
+    dataset: Literal["mnist5k", "digits"]
+    targets: dict[str, float | None]
+    timing_only: bool
+    depth: Annotated[int, AfterValidator(_six_n_plus_two)]
+    batch_size: Annotated[int, Ge(1), Le(8)]
+    learning_rate: Positive
+    momentum: Annotated[float, Ge(0), Lt(1)]
+    weight_decay: Annotated[float, Ge(0)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class AsyncPsConfig:
+    """Asynchronous parameter server, the network shared by TCP."""
+
+    name: Literal["async_ps"]
+    step_scale: dict[str, Positive]
+
+
+@dataclass(frozen=True, config=STRICT)
+class RingAllreduceConfig:
+    """Synchronous ring all-reduce."""
+
+    name: Literal["ring_allreduce"]
+    step_scale: dict[str, Positive]
+
+
+@dataclass(frozen=True, config=STRICT)
+class MlfabricAConfig:
+    """Asynchronous MLfabric.
+
+    `delay_bound` null or "auto" is 2 (workers - 1), "none" unbounded; `aggregators` null is every
+    worker host.
+    """
+
+    name: Literal["mlfabric_a"]
+    step_scale: dict[str, Positive]
+    delay_bound: Annotated[int, Ge(0)] | Literal["auto", "none"] | None
+    ordering: Literal["shortest", "delay_aware"]
+    aggregation: Literal["none", "paper", "pipelined"]
+    aggregators: Annotated[int, Ge(0)] | None
+    aggregator_choice: Literal["in_order", "random", "best_fit"]
+    bandwidth: Literal["measured", "oracle"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class MpiEngineConfig:
+    """Real MPI ranks: where they run, for how long, and how they are watched."""
+
+    name: Literal["mpi"]
+    emulation: Literal["auto", "netns", "none"]
+    max_seconds: Annotated[float, Gt(0), Le(1e6)]
+    stop_at_target: bool
+    snapshot_interval_s: Annotated[float, Ge(0.01)]
+    watchdog_s: Positive
+    chunk_bytes: Annotated[int, Ge(1024), Le(65_536)] | None
+
+
+@dataclass(frozen=True, config=STRICT)
+class VirtualEngineConfig:
+    """A virtual clock: how long a run is, how closely it is watched, and how its ring is modeled.
+
+    A run ends after `max_seconds` of its own clock, or after `max_updates` applied updates.
+    """
+
+    name: Literal["virtual"]
+    max_seconds: Annotated[float, Gt(0), Le(1e6)]
+    max_updates: Count | None
+    stop_at_target: bool
+    snapshot_interval_s: Annotated[float, Ge(0.01)]
+    collective: Literal["flow", "messages"]
+    chunk_bytes: Annotated[int, Ge(1024), Le(16_777_216)] | None
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrackingConfig:
+    """The MLflow store and the MLflow experiment that runs are filed under."""
+
+    uri: str
+    experiment: str
+
+
+WorkloadConfig = PldaConfig | ResnetConfig
+PolicyConfig = AsyncPsConfig | RingAllreduceConfig | MlfabricAConfig
+EngineConfig = MpiEngineConfig | VirtualEngineConfig

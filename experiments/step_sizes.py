@@ -1,0 +1,122 @@
+"""Search the step size of every policy alike: `python -m experiments.step_sizes`.
+
+Each variant is run with every step scale on cluster=paper without stragglers, seeds 100 to 102.
+For async_ps that scale is best which has reached the lowest level, in the median, after 80 % of
+the time that table1 gives a run; for the others the one that reaches that level first. All points
+are kept in results/step_sizes.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.errors import RunFailed
+from experiments.files import write_json
+from experiments.paths import RESULTS
+from experiments.plan_runs import read_profile
+from experiments.study import Result, carried_out
+
+SCALES = (0.125, 0.25, 0.5, 1.0, 2.0)
+SEEDS = (100, 101, 102)
+BUDGET_SHARE = 0.8
+MAX_UPDATES = 1500
+"""Ends the runs of fast policies: what has not reached the level by then is out of the race."""
+
+REFERENCE = "async_ps"
+VARIANTS = {
+    REFERENCE: ["policy=async_ps"],
+    "ring_allreduce": ["policy=ring_allreduce"],
+    "mlfabric_a": ["policy=mlfabric_a", "policy.aggregation=paper"],
+    "mlfabric_a pipelined": ["policy=mlfabric_a", "policy.aggregation=pipelined"],
+}
+
+Point = tuple[str, float, int]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what is missing, print and write every point."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.step_sizes", description=__doc__)
+    parser.add_argument("--workload", default="resnet_digits")
+    workload = parser.parse_args(arguments).workload
+    try:
+        results = _results(workload)
+    except RunFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    report = _report(results)
+    write_json(report, RESULTS / f"step_sizes-{workload}.json")
+    print(json.dumps(report, indent=1))
+    return 0
+
+
+def budget_s(workload: str) -> float:
+    """Seconds of the virtual clock that table1 gives a run in the laptop profile."""
+    cell = {"cluster": "paper", "workload": workload}
+    shares = read_profile("laptop").runs
+    return next(share for share in shares if share.covers("table1", cell)).max_seconds
+
+
+def _results(workload: str) -> dict[Point, Result]:
+    seconds = BUDGET_SHARE * budget_s(workload)
+    common = [f"workload={workload}", "engine=virtual", "cluster=paper"]
+    common += ["network=none", "compute=none"]
+    common += [f"engine.max_seconds={seconds}", f"engine.max_updates={MAX_UPDATES}"]
+    jobs = {
+        f"{variant} {scale:g} {seed}": (
+            (variant, scale, seed),
+            [*common, *overrides, f"policy.step_scale.paper={scale}", f"seed={seed}"],
+        )
+        for variant, overrides in VARIANTS.items()
+        for scale in SCALES
+        for seed in SEEDS
+    }
+    lines = {job: overrides for job, (_, overrides) in jobs.items()}
+    found = carried_out(lines, RESULTS / "step_sizes")
+    return {jobs[job][0]: result for job, result in found.items()}
+
+
+def _report(results: Mapping[Point, Result]) -> dict[str, Any]:
+    goal = next(iter(results.values())).summary["metric_name"]
+    finals = {scale: _median(results, REFERENCE, scale, _last) for scale in SCALES}
+    lower = goal.endswith("loss")
+    best = (min if lower else max)(finals, key=lambda scale: finals[scale])
+    level = finals[best]
+
+    def reached(result: Result) -> dict[str, float]:
+        rows = result.metrics[result.metrics["version"] > 0]
+        good = rows[rows[goal] <= level if lower else rows[goal] >= level]
+        return dict(good.iloc[0]) if len(good) else {"elapsed_s": math.inf, "version": math.inf}
+
+    def points(key: str) -> dict[str, dict[str, float]]:
+        return {
+            variant: {
+                f"{s:g}": _median(results, variant, s, lambda r: reached(r)[key]) for s in SCALES
+            }
+            for variant in VARIANTS
+        }
+
+    return {
+        "metric": goal,
+        "level": level,
+        f"level of {REFERENCE}": {f"{scale:g}": value for scale, value in finals.items()},
+        "seconds": points("elapsed_s"),
+        "updates": points("version"),
+    }
+
+
+def _median(results: Mapping[Point, Result], variant: str, scale: float, value: Any) -> float:
+    return float(statistics.median(value(results[variant, scale, seed]) for seed in SEEDS))
+
+
+def _last(result: Result) -> float:
+    return float(result.curve.iloc[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""Runs that a study compares: carried out two at a time, kept, and carried out only once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from experiments.errors import RunFailed
+from experiments.fingerprint import fingerprint
+from experiments.overrides import validate
+from experiments.pool import Ended, Pool
+from experiments.schema import to_plain
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its run.json, and its scored snapshots (version, elapsed_s, metrics)."""
+
+    summary: Mapping[str, Any]
+    metrics: pd.DataFrame
+
+    @property
+    def curve(self) -> pd.Series:
+        """The workload's metric by seconds of the run's clock."""
+        return self.metrics.set_index("elapsed_s")[self.summary["metric_name"]]
+
+
+def carried_out(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Result]:
+    """The results of runs on the virtual clock, by job: overrides of `experiments.run`.
+
+    A run of the same settings and code that is in `folder` already is not repeated. Raises
+    RunFailed for the first that does not finish.
+    """
+    places = {job: folder / _name(overrides) for job, overrides in jobs.items()}
+    missing = [(job, jobs[job]) for job, place in places.items() if not _finished(place)]
+    if missing:
+        print(f"{len(missing)} of {len(jobs)} runs to do", flush=True)
+    with Pool() as pool:
+        lines = ((job, _line(overrides, places[job])) for job, overrides in missing)
+        for place, ended in enumerate(pool.carry_out(lines), start=1):
+            _tell(ended, place, len(missing))
+    return {job: _read(place) for job, place in places.items()}
+
+
+def _tell(ended: Ended[str], place: int, of: int) -> None:
+    said = ended.said.strip().splitlines()
+    print(f"[{place}/{of}] {ended.job}: {said[-1] if said else ''}", flush=True)
+    if ended.status != 0:
+        raise RunFailed(f"{ended.job}: ended with status {ended.status}\n{ended.said}")
+
+
+def _line(overrides: Sequence[str], place: Path) -> list[str]:
+    return [
+        *overrides,
+        f"hydra.run.dir={place}",
+        f"tracking.uri=sqlite:///{place.parent}/mlflow.db",
+    ]
+
+
+def _name(overrides: Sequence[str]) -> str:
+    (config,) = validate(list(overrides), multirun=False)
+    return fingerprint(json.dumps(to_plain(config)))[:16]
+
+
+def _finished(place: Path) -> bool:
+    path = place / "run.json"
+    return path.exists() and json.loads(path.read_text())["status"] == "finished"
+
+
+def _read(place: Path) -> Result:
+    summary = json.loads((place / "run.json").read_text())
+    return Result(summary, pd.read_parquet(place / "metrics.parquet"))

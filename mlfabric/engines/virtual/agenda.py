@@ -1,0 +1,38 @@
+"""The virtual clock: what is to happen, in the order of time, then of asking."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+class Agenda:
+    """Calls by time; of equal times the first asked for comes first, so that ties never vary.
+
+    `now` is the virtual time in seconds; it only moves forward.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._asked = 0
+
+    def at(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Call at a time, or now where that has passed."""
+        self._asked += 1
+        heapq.heappush(self._queue, (max(at_s, self.now), self._asked, call, arguments))
+
+    def after(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Call when `delay_s` seconds have passed."""
+        self.at(self.now + delay_s, call, *arguments)
+
+    def next_s(self) -> float:
+        """When the next call is due; inf if there is none."""
+        return self._queue[0][0] if self._queue else math.inf
+
+    def step(self) -> None:
+        """Go to the next call's time and make it."""
+        self.now, _, call, arguments = heapq.heappop(self._queue)
+        call(*arguments)

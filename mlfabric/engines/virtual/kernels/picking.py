@@ -1,0 +1,94 @@
+"""Which flows a change may affect; they are brought up to date as they are picked."""
+
+from __future__ import annotations
+
+from mlfabric.compiled import inner
+from mlfabric.engines.virtual.kernels.net import (
+    BEHIND,
+    CAPACITY,
+    CHANGE,
+    CHILD,
+    CROSSED,
+    ENTRY_FLOW,
+    FLOWS,
+    FROM,
+    HEAD,
+    IN_ORDER,
+    LATER,
+    LINK,
+    LINKS,
+    N_FLOWS,
+    N_LINKS,
+    NEVER,
+    NEXT,
+    ORDER,
+    PATH,
+    PICKED,
+    RESIDUE,
+    USED,
+    Net,
+    bring,
+)
+
+
+@inner
+def pick(net: Net, flow: int, now: float) -> None:
+    if net.tag[PICKED, flow] != net.state[CHANGE]:
+        net.tag[PICKED, flow] = net.state[CHANGE]
+        bring(net, flow, now)
+        net.work[FLOWS, net.state[N_FLOWS]] = flow
+        net.state[N_FLOWS] += 1
+
+
+@inner
+def cross(net: Net, link: int) -> None:
+    """Have the link's use computed anew."""
+    if net.row[CROSSED, link] != net.state[CHANGE]:
+        net.row[CROSSED, link], net.row[FROM, link] = net.state[CHANGE], NEVER
+        net.work[LINKS, net.state[N_LINKS]] = link
+        net.state[N_LINKS] += 1
+
+
+@inner
+def full(net: Net, link: int) -> bool:
+    return bool(net.link[USED, link] >= net.link[CAPACITY, link] * (1 - RESIDUE))
+
+
+@inner
+def pick_on(net: Net, link: int, entry: int, now: float) -> None:
+    """Pick a link's flows from `entry` on, but for those that it has picked before."""
+    if entry < 0:
+        return
+    first, stop = net.tag[ORDER, net.entry[ENTRY_FLOW, entry]], net.row[FROM, link]
+    while entry >= 0 and net.tag[ORDER, net.entry[ENTRY_FLOW, entry]] < stop:
+        pick(net, net.entry[ENTRY_FLOW, entry], now)
+        entry = net.entry[LATER, entry]
+    net.row[FROM, link] = min(first, stop)
+
+
+@inner
+def _pick_link(net: Net, entry: int, beyond: bool, now: float) -> None:
+    """Pick those on a flow's link that lose or gain what it takes."""
+    link = net.entry[LINK, entry]
+    cross(net, link)
+    first = net.row[HEAD, link]
+    if net.state[IN_ORDER]:
+        first = net.entry[LATER, entry] if beyond else entry
+    elif not full(net, link):
+        return
+    if first >= 0 and net.tag[ORDER, net.entry[ENTRY_FLOW, first]] < net.row[FROM, link]:
+        pick_on(net, link, first, now)
+
+
+@inner
+def pick_beside(net: Net, flow: int, beyond: bool, now: float) -> None:
+    """Pick the flows that lose or gain what `flow` takes: those on its full links, and those
+    behind it; where flows are served in order only later ones (`beyond`: itself not)."""
+    entry = net.tag[PATH, flow]
+    while entry >= 0:
+        _pick_link(net, entry, beyond, now)
+        entry = net.entry[NEXT, entry]
+    edge = net.tag[BEHIND, flow]
+    while edge >= 0:
+        pick(net, net.edge[CHILD, edge], now)
+        edge = net.edge[LATER, edge]

@@ -1,0 +1,64 @@
+"""One run on the virtual clock, from its start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mlfabric import policies
+from mlfabric.engines.plan import Trainer
+from mlfabric.engines.roles.casting import role_of
+from mlfabric.engines.roles.node import Role
+from mlfabric.engines.virtual.collective import CollectiveFlow
+from mlfabric.engines.virtual.plan import VirtualPlan
+from mlfabric.engines.virtual.world import OnProgress, OnSnapshot, World
+
+
+def run(
+    plan: VirtualPlan,
+    model: NDArray[Any],
+    make_trainer: Callable[[int], Trainer],
+    on_snapshot: OnSnapshot,
+    on_progress: OnProgress,
+) -> list[dict[str, Any]]:
+    """Carry the run out; returns its rows, as ranks record them: the same plan, the same rows.
+
+    `model` is the initial model, float32 or int32 (size,), left as it is. `on_snapshot(model,
+    version, elapsed_s)` scores a snapshot and tells whether the run is to end;
+    `on_progress(elapsed_s, counts)` is called now and then. With `plan.wire.nominal_bytes` no
+    trainer is made, and models are empty.
+    """
+    world = World(plan, on_snapshot)
+    if plan.wire.nominal_bytes is not None:
+        model = model[:0]
+    else:
+        _make_trainers(world, make_trainer)
+    roles = _cast(world, model)
+    world.schedule_stragglers()
+    for role in roles:
+        role.start()
+    counts = next(node.counts for node in world.nodes.values() if node.counts)
+    world.run(counts, on_progress)
+    for role in roles:
+        role.finish()
+    world.streams.cut_all()
+    world.rows.append({"row": "totals", "elapsed_s": world.agenda.now, **counts})
+    return world.rows
+
+
+def _make_trainers(world: World, make_trainer: Callable[[int], Trainer]) -> None:
+    for worker, host in enumerate(world.plan.context.workers):
+        trainer = make_trainer(worker)
+        trainer.warm_up()
+        world.nodes[host].trainer = trainer
+
+
+def _cast(world: World, model: NDArray[Any]) -> list[Role]:
+    """Every host's role; a collective may be one flow instead of one role a worker."""
+    plan = world.plan
+    if plan.policy in policies.COLLECTIVE and plan.collective == "flow":
+        return [CollectiveFlow(world, model.copy())]
+    found = [role_of(node, model.copy) for node in world.nodes.values()]
+    return [role for role in found if role is not None]

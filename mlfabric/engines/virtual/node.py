@@ -1,0 +1,181 @@
+"""One virtual host, as roles see it (`roles.node.Node`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlfabric.engines.plan import Trainer
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing
+from mlfabric.engines.virtual.plan import VirtualPlan
+from mlfabric.engines.virtual.streams import Stream
+from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
+from mlfabric.payload import Payload
+
+if TYPE_CHECKING:
+    from mlfabric.engines.virtual.world import World
+
+_NOTHING = Payload(0, None, np.empty(0, np.float32))
+
+
+class VirtualNode:
+    """A host whose messages and transfers take virtual time."""
+
+    def __init__(self, host: str, world: World) -> None:
+        self.host = host
+        self.waiting_for = "the end of the run"
+        self.counts: dict[str, int] = {}
+        self.asked_s = 0.0
+        self.on_stream: Callable[[Incoming], None] | None = None
+        self.on_received: Callable[[Incoming], None] | None = None
+        self.trainer: Trainer | None = None
+        self._loaded = False
+        self._world = world
+        self._handlers: dict[str, Callable[[str, Any], None]] = {}
+
+    @property
+    def plan(self) -> VirtualPlan:
+        return self._world.plan
+
+    @property
+    def stopping(self) -> bool:
+        return self._world.over
+
+    def now(self) -> float:
+        return self._world.agenda.now
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def on(self, kind: str, handler: Callable[[str, Any], None]) -> None:
+        self._handlers[kind] = handler
+
+    def send(self, host: str, kind: str, body: Any = None) -> None:
+        world = self._world
+        delay_s = 0.0
+        if host != self.host:
+            delay_s = world.plan.message_s + world.streams.latency_s(self.host, host)
+        world.agenda.after(delay_s, world.nodes[host].receive, self.host, kind, body)
+
+    def receive(self, src: str, kind: str, body: Any) -> None:
+        """A message has come."""
+        self._handlers[kind](src, body)
+
+    def report(self, event: Event) -> None:
+        if self._world.coordinator is not None:
+            self.send(self._world.coordinator, "event", event)
+
+    def record(self, row: str, **values: Any) -> None:
+        self._world.rows.append({"row": row, **values})
+
+    def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        self._world.snapshots.offer(model, version, last=last)
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def wire_bytes(self, payload: Payload) -> int:
+        return self._world.plan.wire.bytes(payload)
+
+    def stream(self, dst: str, header: Header, payload: Payload) -> Stream:
+        return self._world.streams.send(self.host, dst, header, payload, self.wire_bytes(payload))
+
+    def forward(
+        self, streams: Sequence[Incoming], dst: str, header: Header, payload: Payload | None
+    ) -> Stream:
+        inputs = [stream for stream in streams if isinstance(stream, Stream)]
+        if payload is None:
+            (source,) = inputs
+            payload, n_bytes = source.payload(), source.n_bytes
+        else:
+            n_bytes = self.wire_bytes(payload)
+        return self._world.streams.send(self.host, dst, header, payload, n_bytes, inputs)
+
+    def cut(self, outgoing: Outgoing) -> None:
+        assert isinstance(outgoing, Stream)
+        self._world.streams.cut(outgoing)
+
+    def announced(self, stream: Stream) -> None:
+        """A stream to this host begins."""
+        if self.on_stream is not None:
+            self.on_stream(stream)
+
+    def arrived(self, stream: Stream) -> None:
+        """A stream to this host is complete."""
+        self.record_transfer(stream)
+        if self.on_received is not None:
+            self.on_received(stream)
+        transfer = stream.header["transfer"]
+        self.report(TransferDone(transfer, stream.n_bytes, stream.bytes_per_s))
+
+    def ending(self, stream: Stream) -> None:
+        """All of a stream is here but its last chunk."""
+        self.report(TransferEnding(stream.header["transfer"]))
+
+    def progress(self, stream: Stream) -> None:
+        """The rate of a stream is news."""
+        assert stream.bytes_per_s is not None
+        received = int(stream.received_bytes)
+        self.report(TransferProgress(stream.header["transfer"], received, stream.bytes_per_s))
+
+    def record_transfer(self, stream: Stream) -> None:
+        """One row a transfer, complete or cut short."""
+        header = stream.header
+        requested = self.asked_s if header["kind"] == "model" else header["requested_s"]
+        self.record(
+            "transfer",
+            kind=header["kind"],
+            updates=header["updates"],
+            src=stream.src,
+            dst=header["final"],
+            next_hop=self.host,
+            bytes=round(stream.received_bytes),
+            complete=not stream.cut_short,
+            requested_s=min(requested, stream.sent_s),
+            started_s=stream.sent_s,
+            ended_s=self.now(),
+        )
+
+    # -- computation -------------------------------------------------------------------------
+
+    def compute(
+        self, iteration: int, view: NDArray[Any], done: Callable[[int, Payload], None]
+    ) -> None:
+        """The real update is computed now, from the view as it is now, and is there in time."""
+        payload = self._compute(view)
+        worker = self._world.worker_number[self.host]
+        seconds = self.plan.computation_s(worker, iteration)
+        self._world.agenda.after(seconds, self._computed, worker, iteration, payload, done)
+
+    def _compute(self, view: NDArray[Any]) -> Payload:
+        if self.trainer is None:
+            return _NOTHING
+        if not self._loaded:
+            self.trainer.load()
+            self._loaded = True
+        indices, values = self.trainer.compute(view)
+        return Payload(len(view), indices, values).scaled(self.plan.step_scale)
+
+    def _computed(
+        self, worker: int, iteration: int, payload: Payload, done: Callable[[int, Payload], None]
+    ) -> None:
+        seconds = self.plan.computation_s(worker, iteration)
+        self.record(
+            "computation",
+            worker=worker,
+            iteration=iteration,
+            started_s=self.now() - seconds,
+            real_s=0.0,
+            emulated_s=seconds,
+            overran=False,
+        )
+        done(iteration, payload)
+
+    # -- alarms ------------------------------------------------------------------------------
+
+    def wake_at(self, at_s: float, call: Callable[[], None]) -> None:
+        self._world.agenda.at(at_s, call)
+
+    def watch_rates(self, tell: Callable[[str, float], None]) -> None:
+        self._world.rate_watchers.append(tell)

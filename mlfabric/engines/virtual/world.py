@@ -1,0 +1,98 @@
+"""All virtual hosts, their clock and their network."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mlfabric.emulation.spec import RateEvent
+from mlfabric.engines.records import Snapshots
+from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
+from mlfabric.engines.virtual.agenda import Agenda
+from mlfabric.engines.virtual.node import VirtualNode
+from mlfabric.engines.virtual.plan import VirtualPlan
+from mlfabric.engines.virtual.streams import Stream, Streams
+from mlfabric.topology import Link
+
+PROGRESS_EVENTS = 5_000
+"""Progress is told each time so many events have happened."""
+
+OnSnapshot = Callable[[NDArray[Any], int, float], bool]
+OnProgress = Callable[[float, Mapping[str, int]], None]
+
+
+class World:
+    """Drives hosts from event to event, until something says that the run is over."""
+
+    def __init__(self, plan: VirtualPlan, on_snapshot: OnSnapshot) -> None:
+        self.plan = plan
+        self.agenda = Agenda()
+        self.over = False
+        self.rows: list[dict[str, Any]] = []
+        self.rate_watchers: list[Callable[[str, float], None]] = []
+        self.coordinator = coordinator_host(plan)
+        self.worker_number = {host: n for n, host in enumerate(plan.context.workers)}
+        self.snapshots = Snapshots(plan.snapshot_interval_s, lambda: self.agenda.now, self._take)
+        self._on_snapshot = on_snapshot
+        planned = plans_transfers(plan)
+        self.streams = Streams(
+            plan, self.agenda, in_order=planned and plan.reserved_rates, watched=planned
+        )
+        self.nodes = {host: VirtualNode(host, self) for host in plan.hosts}
+        self._listen()
+
+    def _listen(self) -> None:
+        nodes, streams = self.nodes, self.streams
+        streams.announced = lambda stream: nodes[stream.dst].announced(stream)
+        streams.progress = lambda stream: nodes[stream.dst].progress(stream)
+        streams.ending = lambda stream: nodes[stream.dst].ending(stream)
+        streams.arrived = lambda stream: nodes[stream.dst].arrived(stream)
+        streams.lost = self._lost
+
+    def _lost(self, stream: Stream) -> None:
+        self.nodes[stream.dst].record_transfer(stream)
+
+    def _take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
+        self.over = self._on_snapshot(model, version, elapsed_s) or self.over
+
+    def schedule_stragglers(self) -> None:
+        """Put the trace on the agenda; changes of one moment are one change."""
+        for host in self.plan.hosts:
+            self._tell_rate(host, 1.0)
+        ordered = sorted(self.plan.rate_events, key=lambda event: event.time_s)
+        for time_s, events in itertools.groupby(ordered, key=lambda event: event.time_s):
+            if time_s <= self.plan.max_seconds:
+                self.agenda.at(time_s, self._change_rates, tuple(events))
+
+    def _change_rates(self, events: tuple[RateEvent, ...]) -> None:
+        full = self.plan.link_bytes_per_s
+        links = [(Link(e.host, way), e.factor) for e in events for way in ("egress", "ingress")]
+        self.streams.set_rates([(link, full[link] * factor) for link, factor in links])
+        for event in events:
+            self._tell_rate(event.host, event.factor)
+
+    def _tell_rate(self, host: str, factor: float) -> None:
+        for tell in self.rate_watchers:
+            tell(host, self.plan.link_bytes_per_s[Link(host, "egress")] * factor)
+
+    def run(self, counts: Mapping[str, int], on_progress: OnProgress) -> None:
+        """Go on until the time, or the updates, are used up, or a snapshot ends the run."""
+        plan, agenda, fabric = self.plan, self.agenda, self.streams.fabric
+        for number in itertools.count():
+            if number % PROGRESS_EVENTS == 0:
+                on_progress(agenda.now, counts)
+            if self.over or (plan.max_updates and counts["applied"] >= plan.max_updates):
+                break
+            flows_s, calls_s = fabric.next_s(), agenda.next_s()
+            if min(flows_s, calls_s) >= plan.max_seconds:
+                agenda.now = plan.max_seconds
+                break
+            if flows_s <= calls_s:
+                agenda.now = max(agenda.now, flows_s)
+                self.streams.advance()
+            else:
+                agenda.step()
+        self.over = True

@@ -1,0 +1,40 @@
+"""What a scheduler is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mlfabric.planning.aggregation import AggregatorChoice
+from mlfabric.planning.batch import Aggregation, OrderingRule
+from mlfabric.topology import BIG_SWITCH, Topology
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    """The cluster, the model, and how to plan.
+
+    `delay_bound` in versions (None: unbounded); `aggregators` are the hosts that may sum;
+    `model_bytes` is the dense size of the model; `line_bytes_per_s` the nominal rate of each host's
+    link, and of each switch's uplink; `bandwidth` whether rates are learned from transfers or told
+    by the emulator; `rate_memory_s` how long an unconfirmed low estimate is believed; `chunk_bytes`
+    what a hop passes on at a time. One plan holds at most `batch_updates`, those that have waited
+    longest.
+    """
+
+    server: str
+    workers: tuple[str, ...]
+    delay_bound: int | None
+    ordering: OrderingRule
+    aggregation: Aggregation
+    aggregators: tuple[str, ...]
+    aggregator_choice: AggregatorChoice
+    model_bytes: int
+    line_bytes_per_s: Mapping[str, float]
+    bandwidth: Literal["measured", "oracle"]
+    rate_memory_s: float
+    chunk_bytes: int
+    seed: int
+    topology: Topology = BIG_SWITCH
+    batch_updates: int = 256

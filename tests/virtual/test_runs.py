@@ -1,0 +1,223 @@
+"""Whole runs on the virtual clock, on counts that can be checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlfabric.emulation.spec import RateEvent
+from mlfabric.engines.virtual import Wire, run
+from mlfabric.topology import Link, Topology
+from tests.support.virtual import of, timed, virtual_plan
+
+SIZE, ENTRIES = 5_000, 400
+VARIANTS = {
+    "async_ps": ("async_ps", {}),
+    "ring_allreduce": ("ring_allreduce", {}),
+    "mlfabric_a": ("mlfabric_a", {}),
+    "mlfabric_a pipelined": ("mlfabric_a", {"aggregation": "pipelined"}),
+}
+STRAGGLERS = (RateEvent(0.7, "w1", 0.1), RateEvent(1.4, "w1", 1.0), RateEvent(1.4, "w2", 0.25))
+
+
+class Counter:
+    """Adds 1 to some entries an update."""
+
+    def __init__(self, worker):
+        self._rng = np.random.default_rng(worker)
+        self.loaded = False
+
+    def warm_up(self):
+        pass
+
+    def load(self):
+        self.loaded = True
+
+    def compute(self, view):
+        assert self.loaded
+        assert view.min() >= 0, "a view went negative"
+        indices = np.sort(self._rng.choice(SIZE, ENTRIES, replace=False)).astype(np.int32)
+        return indices, np.ones(ENTRIES, np.int32)
+
+
+def count_run(variant, workers=5, delay_bound=None, **changes):
+    """Rows of a run that counts, and its snapshots (model, version, elapsed_s)."""
+    policy, options = VARIANTS[variant]
+    plan = virtual_plan(
+        policy,
+        workers,
+        options={**options, "delay_bound": delay_bound},
+        conserved=True,
+        rate_events=STRAGGLERS[:2] if workers == 1 else STRAGGLERS,
+        wire=Wire(byte_scale=100.0),
+        **changes,
+    )
+    found = []
+    rows = run(
+        plan,
+        np.zeros(SIZE, np.int32),
+        Counter,
+        lambda model, version, elapsed: found.append((model.copy(), version, elapsed)),
+        lambda *seen: None,
+    )
+    return rows, found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("workers", [1, 2, 7])
+@pytest.mark.parametrize("bound", [None, 4])
+def test_every_model_holds_exactly_the_updates_applied(variant, workers, bound):
+    if variant == "ring_allreduce" and bound is not None:
+        pytest.skip("nothing bounds a synchronous sum")
+    policy = VARIANTS[variant][0]
+    rows, found = count_run(variant, workers, delay_bound=bound)
+    assert len(found) >= 4
+    updates = of(rows, "update")
+    applied = [row for row in updates if row["status"] == "applied"]
+    (totals,) = of(rows, "totals")
+    assert totals["applied"] == len(applied) == found[-1][1] > 0
+    assert totals["dropped"] == len(updates) - len(applied)
+    if bound is not None and policy == "mlfabric_a":
+        assert max(row["delay"] for row in applied) <= bound
+    assert len({row["id"] for row in updates}) == len(updates)
+    for model, version, _ in found:
+        carried = sum(row["iteration"] >= 0 for row in applied if row["version_applied"] < version)
+        assert model.min() >= 0
+        assert model.sum() >= ENTRIES * carried  # a dropped update travels in the next one
+        if not totals["dropped"]:
+            assert model.sum() == ENTRIES * carried
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_same_plan_gives_the_same_rows(variant):
+    first, models = count_run(variant)
+    second, again = count_run(variant)
+    assert repr(first) == repr(second)
+    for (one, *_), (other, *_) in zip(models, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Dense:
+    """Adds a little to every entry of a vector of 100 kB."""
+
+    def __init__(self, worker):
+        self._worker = worker
+
+    def warm_up(self):
+        pass
+
+    def load(self):
+        pass
+
+    def compute(self, view):
+        return None, np.full_like(view, 0.25 * (self._worker + 1))
+
+
+def dense_run(plan):
+    """Rows of a run on 25,000 floats, and its last model."""
+    models = []
+    start = np.zeros(25_000, np.float32)
+    keep = lambda model, version, elapsed: models.append(model.copy())  # noqa: E731
+    return run(plan, start, Dense, keep, lambda *seen: None), models[-1]
+
+
+@pytest.mark.parametrize("workers", [2, 5, 8])
+@pytest.mark.parametrize("factor", [1.0, 0.2])
+@pytest.mark.parametrize("chunk_bytes", [2_000, 100_000])
+def test_a_ring_as_one_flow_agrees_with_all_its_messages(workers, factor, chunk_bytes):
+    (flow, model), (messages, other) = (
+        dense_run(
+            virtual_plan(
+                "ring_allreduce",
+                workers,
+                wire=Wire(),
+                collective=collective,
+                rate_events=(RateEvent(0.0, "w2", factor),),
+                chunk_bytes=chunk_bytes,
+                max_updates=workers * 8,
+                max_seconds=60.0,
+            )
+        )
+        for collective in ("flow", "messages")
+    )
+    (ended,), (long_way,) = of(flow, "totals"), of(messages, "totals")
+    assert ended["elapsed_s"] == pytest.approx(long_way["elapsed_s"], rel=0.05)
+    np.testing.assert_array_equal(model, other)
+
+
+def test_a_sparse_ring_as_one_flow_moves_what_its_messages_move():
+    rows = {
+        collective: count_run("ring_allreduce", collective=collective)[0]
+        for collective in ("flow", "messages")
+    }
+    moved = {
+        collective: sum(row["bytes"] for row in of(found, "transfer") if row["complete"])
+        / of(found, "totals")[0]["applied"]
+        for collective, found in rows.items()
+    }
+    assert moved["flow"] == pytest.approx(moved["messages"], rel=0.1)
+
+
+def test_one_worker_of_a_parameter_server_worked_out_by_hand():
+    """Compute 0.1, start 0.002, push 0.1, two links of 0.0001, told 0.0012, ask 0.0012, pull."""
+    plan = virtual_plan("async_ps", 1, computation_s=lambda worker, i: 0.1, max_seconds=10.0)
+    ends = [row["ended_s"] for row in of(timed(plan), "transfer") if row["kind"] == "model"]
+    cycle_s = 0.1 + 2 * (0.002 + 0.1 + 0.0002) + 2 * 0.0012
+    np.testing.assert_allclose(ends[:5], cycle_s * np.arange(1, 6), rtol=1e-9)
+
+
+def test_an_uplink_that_all_share_sets_the_pace():
+    """Six pushes of 0.1 MB, at once but for 40 ms, over 0.2 MB/s."""
+    topology = Topology({f"w{number}": "r1" for number in range(1, 7)})
+    plan = virtual_plan("async_ps", 6, topology=topology, uplink_bytes_per_s=2e5, max_seconds=4.0)
+    ends = [row["ended_s"] for row in of(timed(plan), "transfer") if row["kind"] == "update"]
+    assert max(ends[:6]) == pytest.approx(0.102 + 3.0, abs=0.01)
+
+
+def test_the_trace_is_lived_through_and_the_oracle_told():
+    slow = (RateEvent(0.0, "w1", 0.1), RateEvent(2.5, "w1", 1.0))
+    plan = virtual_plan("mlfabric_a", 1, rate_events=slow, options={"bandwidth": "oracle"})
+    pushes = [row for row in of(timed(plan), "transfer") if row["kind"] == "update"]
+    before = [row["ended_s"] - row["started_s"] for row in pushes if row["ended_s"] < 2.5]
+    after = [row["ended_s"] - row["started_s"] for row in pushes if row["started_s"] > 2.5]
+    assert min(before) > 1.0
+    assert max(after) < 0.2
+
+
+def test_a_run_ends_at_its_updates_or_at_a_snapshot():
+    plan = virtual_plan("async_ps", 4, max_updates=17)
+    assert of(timed(plan), "totals")[0]["applied"] == 17
+    seen = []
+    rows = run(
+        virtual_plan("async_ps", 4),
+        np.zeros(1, np.float32),
+        Counter,
+        lambda model, version, elapsed: seen.append(elapsed) or len(seen) == 4,
+        lambda *seen: None,
+    )
+    assert of(rows, "totals")[0]["elapsed_s"] == seen[3]
+
+
+def test_reserved_rates_serve_what_started_first():
+    """Two transfers on one link: fairly shared both are slow, in order the first is not."""
+    plans = [
+        virtual_plan("mlfabric_a", 8, reserved_rates=reserved, options={"aggregation": "none"})
+        for reserved in (False, True)
+    ]
+    times = []
+    for plan in plans:
+        pushes = [r for r in of(timed(plan), "transfer") if r["kind"] == "update" and r["complete"]]
+        times.append(np.median([row["ended_s"] - row["started_s"] for row in pushes]))
+    assert times[1] <= times[0]
+
+
+def test_no_link_carries_more_than_it_can():
+    for variant in VARIANTS:
+        policy, options = VARIANTS[variant]
+        plan = virtual_plan(policy, 8, options=options)
+        rows = timed(plan)
+        into = {}
+        for row in of(rows, "transfer"):
+            into[row["next_hop"]] = into.get(row["next_hop"], 0) + row["bytes"]
+        for host, moved in into.items():
+            assert moved <= 5.0 * plan.link_bytes_per_s[Link(host, "ingress")] * (1 + 1e-9)
