@@ -1,7 +1,7 @@
 # Every target sets up what it needs; `make` alone lists them.
 PYTHON ?= python3
 PROFILE ?= laptop
-FIGURES ?= fig1,fig2,fig3,fig4,fig5,fig6,fig7,fig8
+FIGURES ?=
 ARGS ?=
 
 VENV := .venv
@@ -33,8 +33,9 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PIP) --constraint requirements.lock torch
 	@$(PIP) --no-deps --requirement requirements.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
-	@echo "setup: compiling the planner"
+	@echo "setup: compiling the planner and the virtual network"
 	@$(PY) -c 'from mlfabric.planning.planner import warm_up; warm_up()'
+	@$(PY) -c 'from mlfabric.engines.virtual.fabric import warm_up; warm_up()'
 	@rm $(PARTIAL) && touch $(STAMP)
 
 lock: ## pin what .venv holds now: install or upgrade there, run this, commit requirements.lock
@@ -55,8 +56,8 @@ lint: $(STAMP) ## formatter, linter, types, import rules
 bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim
 	@$(PY) -m experiments.bench
 
-reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop FIGURES=fig4,fig7)
-	@$(PY) -m experiments.reproduce --profile $(PROFILE) --figures $(FIGURES)
+reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop|full FIGURES=fig4,table1)
+	@$(PY) -m experiments.reproduce --profile $(PROFILE) $(if $(FIGURES),--figures $(FIGURES))
 
 mlflow-ui: $(STAMP) ## the MLflow UI on the suite's store
 	@$(VENV)/bin/mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/results/mlflow.db" $(ARGS)

@@ -13,7 +13,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from experiments.errors import RunFailed
@@ -85,15 +85,14 @@ def _report(results: Mapping[Point, Result]) -> dict[str, Any]:
     goal = next(iter(results.values())).summary["metric_name"]
     finals = {scale: _median(results, REFERENCE, scale, _last) for scale in SCALES}
     lower = goal.endswith("loss")
-    best = (min if lower else max)(finals, key=lambda scale: finals[scale])
-    level = finals[best]
+    level = (min if lower else max)(final for final in finals.values() if final is not None)
 
     def reached(result: Result) -> dict[str, float]:
         rows = result.metrics[result.metrics["version"] > 0]
         good = rows[rows[goal] <= level if lower else rows[goal] >= level]
         return dict(good.iloc[0]) if len(good) else {"elapsed_s": math.inf, "version": math.inf}
 
-    def points(key: str) -> dict[str, dict[str, float]]:
+    def points(key: str) -> dict[str, dict[str, float | None]]:
         return {
             variant: {
                 f"{s:g}": _median(results, variant, s, lambda r: reached(r)[key]) for s in SCALES
@@ -110,8 +109,12 @@ def _report(results: Mapping[Point, Result]) -> dict[str, Any]:
     }
 
 
-def _median(results: Mapping[Point, Result], variant: str, scale: float, value: Any) -> float:
-    return float(statistics.median(value(results[variant, scale, seed]) for seed in SEEDS))
+def _median(
+    results: Mapping[Point, Result], variant: str, scale: float, value: Callable[[Result], float]
+) -> float | None:
+    """Over the seeds; None where most never got there."""
+    median = float(statistics.median(value(results[variant, scale, seed]) for seed in SEEDS))
+    return median if math.isfinite(median) else None
 
 
 def _last(result: Result) -> float:

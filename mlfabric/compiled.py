@@ -14,7 +14,7 @@ from numba.core import config
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_SOURCES = Path(__file__).parent / "planning" / "kernels"
+_LIBRARY = Path(__file__).parent
 
 
 def compiled(function: F) -> F:
@@ -44,9 +44,9 @@ def _compile(function: F, **options: bool) -> F:
 def _folder() -> str | None:
     """Beside the sources, else in the user's cache; None where neither can be written."""
     digest = hashlib.sha256()
-    for source in (Path(__file__), *sorted(_SOURCES.glob("*.py"))):
+    for source in (Path(__file__), *sorted(_LIBRARY.glob("**/kernels/*.py"))):
         digest.update(source.read_bytes())
-    for parent in (_SOURCES / "__pycache__", *_users_caches()):
+    for parent in (_LIBRARY / "planning" / "kernels" / "__pycache__", *_users_caches()):
         folder = parent / digest.hexdigest()[:16]
         try:
             folder.mkdir(parents=True, exist_ok=True)

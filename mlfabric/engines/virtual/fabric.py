@@ -215,3 +215,17 @@ def _rate(link: Link, bytes_per_s: float) -> float:
     if not 0 <= bytes_per_s < math.inf:
         raise SettingError(f"capacity of {link}={bytes_per_s}: allowed are numbers from 0 on")
     return float(bytes_per_s)
+
+
+def warm_up() -> None:
+    """Compile everything, or load it, which takes a quarter of a minute the first time."""
+    link = Link("a", "egress")
+    fabric = Fabric({link: 1.0})
+    first = fabric.start((link,), 4.0, 0.0, mark=1.0)
+    second = fabric.start((), 4.0, 0.0, behind=(first,), lag_bytes=1.0)
+    fabric.set_rate(link, 2.0, 0.0)
+    fabric.advance(fabric.next_s())
+    fabric.set_mark(first, 2.0, 0.5)
+    fabric.cancel(second, 0.5)
+    fabric.recompute(0.5)
+    fabric.moved(first, 0.5)

@@ -180,7 +180,7 @@ class Streams:
         if not inputs and not self._has_turn(stream):
             return
         path, now = self.path(stream.src, stream.dst), self._agenda.now
-        mark = float(self._chunk) if self._watched and stream.n_bytes > self._chunk else None
+        mark = self._first_mark(stream, passes_on=bool(behind))
         flow = self.fabric.start(
             path, float(stream.n_bytes), now, behind=behind, lag_bytes=self._chunk, mark=mark
         )
@@ -189,6 +189,14 @@ class Streams:
         waiting, stream.waiting = stream.waiting, []
         for begin in waiting:
             begin()
+
+    def _first_mark(self, stream: Stream, *, passes_on: bool) -> float | None:
+        """Rates are seen from the first bytes on; of what is passed on, from the first chunk on."""
+        if not self._watched or stream.n_bytes <= self._chunk:
+            return None
+        if not passes_on:
+            stream.saw(0.0, self._agenda.now)
+        return min((1.0 if passes_on else 2.0) * self._chunk, self._last_but_one(stream))
 
     def _has_turn(self, stream: Stream) -> bool:
         """Whether nothing is before it on the connection of its two hosts, which keeps order."""

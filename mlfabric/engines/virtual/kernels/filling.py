@@ -231,11 +231,11 @@ def share(net: Net, now: float) -> None:
     if net.state[IN_ORDER]:
         _serve(net)
         return
-    _fill(net, False)
-    if shrinks:  # who is capped below its input's rate is settled before it: caps are approached
-        _unsteady(net)
-        for _ in range(ROUNDS):
-            _fill(net, True)
-            if not _unsteady(net):
-                break
+    # Who is capped below its input's rate is settled before it: caps are approached.
+    for i in range(ROUNDS if shrinks else 1):
+        _fill(net, i > 0)
+        steady = shrinks and not _unsteady(net)
+        if i > 0 and steady:
+            break
+    if shrinks:
         _clamp(net)
