@@ -45,6 +45,7 @@ MAX_FACTORS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 SEEDS = (200, 201, 202)
 TIME_LIMIT_S = 600.0
 PROCESSES = 2
+TOLD_EVERY = 200
 KEPT = 20
 """How many of the best combinations are told."""
 
@@ -146,7 +147,11 @@ def _try_all(needed: Mapping[str, int]) -> dict[tuple[Compute, Network], float]:
         for policy, updates in needed.items()
     ]
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        times = dict(zip(jobs, pool.map(_seconds, jobs, chunksize=8), strict=True))
+        times = {}
+        for job, seconds in zip(jobs, pool.map(_seconds, jobs, chunksize=8), strict=True):
+            times[job] = seconds
+            if len(times) % TOLD_EVERY == 0:
+                print(f"{len(times)} of {len(jobs)} runs", flush=True)
     return {
         (compute, network): statistics.median(
             times["ring_allreduce", needed["ring_allreduce"], compute, network, seed]

@@ -155,7 +155,7 @@ def figures_of(profile: str) -> list[str]:
     return [
         name
         for name in known_figures()
-        if name in from_planner or any(True for _ in _cells(name, settings))
+        if name in from_planner or any(True for _ in cells(name, settings))
     ]
 
 
@@ -183,7 +183,7 @@ def _share(prefix: str, content: dict[str, Any]) -> Share:
 def _planned(figure: str, profile: Profile) -> list[PlannedRun]:
     """The settings of each cell are composed once; its repetitions differ in the seed alone."""
     planned = []
-    for cell, share in _cells(figure, profile):
+    for cell, share in cells(figure, profile):
         limit = f"engine.max_seconds={share.max_seconds}"
         overrides = (f"experiment={figure}", *cell, limit, *share.overrides)
         (config,) = validate(overrides, multirun=False)
@@ -191,7 +191,7 @@ def _planned(figure: str, profile: Profile) -> list[PlannedRun]:
     return planned
 
 
-def _cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], Share]]:
+def cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], Share]]:
     """The overrides of each cell of a figure that the profile includes, and its share.
 
     Cells are the settings of the sweep, and in each the variants.

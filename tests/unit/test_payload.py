@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mlfabric.errors import ProtocolError
-from mlfabric.payload import Payload, dense, from_wire, to_wire, total, wire_bytes
+from mlfabric.payload import Payload, dense, from_wire, to_wire, total, wire_bytes, wire_size
 
 
 def sparse(size, entries, dtype=np.int32):
@@ -41,7 +41,7 @@ def test_dense_and_sparse_add_up():
 )
 def test_wire_round_trip(payload):
     description, data = to_wire(payload)
-    assert len(data) == wire_bytes(description)
+    assert len(data) == wire_bytes(description) == wire_size(payload)
     back = from_wire(description, data)
     assert back.size == payload.size
     assert back.values.tolist() == payload.values.tolist()
