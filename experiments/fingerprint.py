@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from experiments.paths import ROOT
 
@@ -29,10 +31,23 @@ _LABELS = ("experiment", "tracking")
 
 
 def fingerprint(config_json: str) -> str:
-    """Fingerprint (16 hex digits) of a run with these resolved settings under the present code."""
+    """Fingerprint (16 hex digits) of a run with these resolved settings under the present code.
+
+    A trace file counts by its content; raises OSError where it cannot be read.
+    """
     settings = {key: value for key, value in json.loads(config_json).items() if key not in _LABELS}
+    if "network" in settings:
+        settings["network"] = _with_trace(settings["network"])
     text = json.dumps(settings, sort_keys=True) + code_digest(ROOT)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _with_trace(network: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trace file says shapes a run, and not where it lies."""
+    path = network.get("trace_file")
+    if path is None:
+        return dict(network)
+    return {**network, "trace_file": hashlib.sha256(Path(path).read_bytes()).hexdigest()}
 
 
 @functools.cache

@@ -3,9 +3,9 @@
 The paper names NS1 to NS3 and CS1 to CS3 and tells speedups, not parameters. Round values are
 tried: for every pair of a network and a compute setting, how much sooner `mlfabric_a` in paper mode
 has applied the updates that it needs to the target than `ring_allreduce` has the ones that it needs
-(timing only). The six settings are then chosen together so that five cells of the paper's table,
-row CS1 and column NS2, come out closest; the other four are never looked at. Every tried point
-goes to results/stragglers.json.
+(timing only). The updates needed are those of results/step_sizes-<workload>.json. The six settings
+are then chosen together so that five cells of the paper's table, row CS1 and column NS2, come out
+closest; the other four are never looked at. Every tried point goes to results/stragglers.json.
 """
 
 from __future__ import annotations
@@ -15,20 +15,26 @@ import dataclasses
 import itertools
 import json
 import math
+import os
+import signal
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from experiments.collect import totals
 from experiments.execute_virtual import time_only
 from experiments.files import write_json
 from experiments.overrides import validate
 from experiments.paths import RESULTS
 from experiments.schema import RunConfig
 from experiments.sections import VirtualEngineConfig
+from mlfabric.emulation.namespaces import die_with_parent
+from mlfabric.errors import SettingError
 
 FITTED = {
     ("cs1", "ns1"): 1.74,
@@ -44,7 +50,6 @@ FACTORS = (0.025, 0.05, 0.1, 0.25, 0.5)
 MAX_FACTORS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 SEEDS = (200, 201, 202)
 TIME_LIMIT_S = 600.0
-PROCESSES = 2
 TOLD_EVERY = 200
 KEPT = 20
 """How many of the best combinations are told."""
@@ -66,121 +71,179 @@ class Compute(NamedTuple):
 
 NETWORKS = tuple(itertools.starmap(Network, itertools.product(PROBABILITIES, FACTORS)))
 COMPUTES = tuple(itertools.starmap(Compute, itertools.product(PROBABILITIES, MAX_FACTORS)))
-Ratios = Mapping[tuple[Compute, Network], float]
+
+RING, PAPER_MODE = "ring_allreduce", "mlfabric_a"
+
+Pair = tuple[Compute, Network]
+Ratios = Mapping[Pair, float | None]
+Cell = tuple[str, str]
+
+
+class Job(NamedTuple):
+    """One run: how long a policy takes to apply so many updates."""
+
+    workload: str
+    policy: str
+    updates: int
+    compute: Compute
+    network: Network
+    seed: int
 
 
 def main(arguments: Sequence[str]) -> int:
     """Try every pair, choose, print and write."""
     parser = argparse.ArgumentParser(prog="python -m experiments.infer_stragglers")
-    parser.add_argument("--ring-updates", type=int, required=True, help="to the target, in a sum")
-    parser.add_argument("--mlfabric-updates", type=int, required=True, help="to the target")
+    parser.add_argument("--workload", default="resnet_digits", help="default: %(default)s")
+    told = "to the target; default: what the study of step sizes found"
+    parser.add_argument("--ring-updates", type=int, help=told)
+    parser.add_argument("--mlfabric-updates", type=int, help=told)
     chosen = parser.parse_args(arguments)
-    needed = {"ring_allreduce": chosen.ring_updates, "mlfabric_a": chosen.mlfabric_updates}
-    ratios = _try_all(needed)
-    best = best_combinations(ratios)
-    points = [
-        {"compute": list(compute), "network": list(network), "ratio": ratio}
-        for (compute, network), ratio in ratios.items()
-    ]
-    report = {"updates": needed, "seeds": SEEDS, "points": points, "best": best[:KEPT]}
+    asked = {RING: chosen.ring_updates, PAPER_MODE: chosen.mlfabric_updates}
+    try:
+        needed = {p: n or updates_needed(chosen.workload, p, RESULTS) for p, n in asked.items()}
+    except SettingError as error:
+        print(error, file=sys.stderr)
+        return 2
+    times = _try_all(chosen.workload, needed)
+    best = best_combinations({pair: median_ratio(seconds) for pair, seconds in times.items()})
+    report = {"updates": needed, "seeds": SEEDS, "points": points(times), "best": best[:KEPT]}
     write_json(report, RESULTS / "stragglers.json")
     print(json.dumps(best[:5], indent=1))
     return 0
 
 
+def updates_needed(workload: str, policy: str, results: Path) -> int:
+    """Median updates to the target at the policy's step scale, as the study of step sizes has it.
+
+    Raises SettingError where it does not tell.
+    """
+    path = results / f"step_sizes-{workload}.json"
+    if not path.exists():
+        raise SettingError(f"{path}: must exist: python -m experiments.step_sizes writes it")
+    scale = f"{_composed(workload, policy).step_scale:g}"
+    found = json.loads(path.read_text())["updates"][policy].get(scale)
+    if found is None:
+        raise SettingError(f"{path}: must tell the updates of {policy} at step scale {scale}")
+    return round(float(found))
+
+
+def points(times: Mapping[Pair, Mapping[str, Sequence[float]]]) -> list[dict[str, Any]]:
+    """Every tried pair as it is written; a run that missed its updates has null seconds."""
+    return [
+        {
+            "compute": list(compute),
+            "network": list(network),
+            "ratio": median_ratio(seconds),
+            "seconds": {
+                policy: [s if math.isfinite(s) else None for s in own]
+                for policy, own in seconds.items()
+            },
+        }
+        for (compute, network), seconds in times.items()
+    ]
+
+
+def median_ratio(seconds: Mapping[str, Sequence[float]]) -> float | None:
+    """Of the ring's seconds over paper mode's, seed by seed; None where a run took too long."""
+    ring, ours = seconds[RING], seconds[PAPER_MODE]
+    if math.inf in (*ring, *ours):
+        return None
+    return statistics.median(one / other for one, other in zip(ring, ours, strict=True))
+
+
 def best_combinations(ratios: Ratios) -> list[dict[str, Any]]:
     """Six settings and their objective, the sum of squared log errors of the five cells; by that.
 
-    Given CS1 and NS2, each other setting appears in one cell, so its best value does not depend on
-    the others'. No setting is used twice.
+    For every CS1 and NS2 the best others: given those two, what is best for NS1 and NS3 does not
+    depend on what is best for CS2 and CS3. No setting is used twice; pairs without a ratio are
+    left out.
     """
-    found = []
-    for cs1, ns2 in itertools.product(COMPUTES, NETWORKS):
-        error = _error(ratios[cs1, ns2], ("cs1", "ns2"))
-        ns1 = _closest(ratios, [(cs1, n) for n in NETWORKS if n != ns2], ("cs1", "ns1"))
-        ns3 = _closest(
-            ratios, [(cs1, n) for n in NETWORKS if n not in (ns2, ns1[1])], ("cs1", "ns3")
-        )
-        cs2 = _closest(ratios, [(c, ns2) for c in COMPUTES if c != cs1], ("cs2", "ns2"))
-        cs3 = _closest(
-            ratios, [(c, ns2) for c in COMPUTES if c not in (cs1, cs2[0])], ("cs3", "ns2")
-        )
-        pairs = {
-            ("cs1", "ns1"): ns1,
-            ("cs1", "ns2"): (cs1, ns2),
-            ("cs1", "ns3"): ns3,
-            ("cs2", "ns2"): cs2,
-            ("cs3", "ns2"): cs3,
-        }
-        error = sum(_error(ratios[pair], cell) for cell, pair in pairs.items())
-        found.append(
-            {
-                "objective": error,
-                "ns1": ns1[1]._asdict(),
-                "ns2": ns2._asdict(),
-                "ns3": ns3[1]._asdict(),
-                "cs1": cs1._asdict(),
-                "cs2": cs2[0]._asdict(),
-                "cs3": cs3[0]._asdict(),
-                "ratios": {"/".join(cell).upper(): ratios[pair] for cell, pair in pairs.items()},
-            }
-        )
+    known = {pair: ratio for pair, ratio in ratios.items() if ratio is not None}
+    combinations = (_best_around(known, pair) for pair in known)
+    found = [_described(known, cells) for cells in combinations if cells is not None]
     return sorted(found, key=lambda one: one["objective"])
 
 
-def _closest(
-    ratios: Ratios, pairs: Sequence[tuple[Compute, Network]], cell: tuple[str, str]
-) -> tuple[Compute, Network]:
-    return min(pairs, key=lambda pair: _error(ratios[pair], cell))
+def _best_around(ratios: Mapping[Pair, float], middle: Pair) -> dict[Cell, Pair] | None:
+    """The pair of each cell that fits best when `middle` is (CS1, NS2)."""
+    row = [pair for pair in ratios if pair[0] == middle[0] and pair != middle]
+    column = [pair for pair in ratios if pair[1] == middle[1] and pair != middle]
+    along = _best_two(ratios, row, (("cs1", "ns1"), ("cs1", "ns3")))
+    across = _best_two(ratios, column, (("cs2", "ns2"), ("cs3", "ns2")))
+    if along is None or across is None:
+        return None
+    return {("cs1", "ns2"): middle, **along, **across}
 
 
-def _error(ratio: float, cell: tuple[str, str]) -> float:
-    return math.log(ratio / FITTED[cell]) ** 2
+def _best_two(
+    ratios: Mapping[Pair, float], pairs: Sequence[Pair], cells: tuple[Cell, Cell]
+) -> dict[Cell, Pair] | None:
+    """The two different pairs that come closest to two cells; None where there are no two."""
+    errors = [{pair: _error(ratios[pair], cell) for pair in pairs} for cell in cells]
+    best = min(
+        itertools.permutations(pairs, 2),
+        key=lambda two: errors[0][two[0]] + errors[1][two[1]],
+        default=None,
+    )
+    return None if best is None else dict(zip(cells, best, strict=True))
 
 
-def _try_all(needed: Mapping[str, int]) -> dict[tuple[Compute, Network], float]:
-    jobs = [
-        (policy, updates, compute, network, seed)
-        for compute in COMPUTES
-        for network in NETWORKS
-        for seed in SEEDS
-        for policy, updates in needed.items()
-    ]
-    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        times = {}
-        for job, seconds in zip(jobs, pool.map(_seconds, jobs, chunksize=8), strict=True):
-            times[job] = seconds
-            if len(times) % TOLD_EVERY == 0:
-                print(f"{len(times)} of {len(jobs)} runs", flush=True)
+def _described(ratios: Mapping[Pair, float], cells: Mapping[Cell, Pair]) -> dict[str, Any]:
+    networks = {ns: cells["cs1", ns][1] for ns in ("ns1", "ns2", "ns3")}
+    computes = {cs: cells[cs, "ns2"][0] for cs in ("cs1", "cs2", "cs3")}
     return {
-        (compute, network): statistics.median(
-            times["ring_allreduce", needed["ring_allreduce"], compute, network, seed]
-            / times["mlfabric_a", needed["mlfabric_a"], compute, network, seed]
-            for seed in SEEDS
-        )
-        for compute in COMPUTES
-        for network in NETWORKS
+        "objective": sum(_error(ratios[cells[cell]], cell) for cell in FITTED),
+        **{name: network._asdict() for name, network in networks.items()},
+        **{name: compute._asdict() for name, compute in computes.items()},
+        "ratios": {"/".join(cell).upper(): ratios[cells[cell]] for cell in FITTED},
     }
 
 
-def _seconds(job: tuple[str, int, Compute, Network, int]) -> float:
-    """Virtual seconds until a policy has applied so many updates."""
-    policy, updates, compute, network, seed = job
-    config = _composed(policy)
+def _error(ratio: float, cell: Cell) -> float:
+    return math.log(ratio / FITTED[cell]) ** 2
+
+
+def _try_all(workload: str, needed: Mapping[str, int]) -> dict[Pair, dict[str, list[float]]]:
+    """Seconds of every pair, by policy, one for each of the seeds."""
+    jobs = [
+        Job(workload, policy, updates, compute, network, seed)
+        for compute in COMPUTES
+        for network in NETWORKS
+        for policy, updates in needed.items()
+        for seed in SEEDS
+    ]
+    times: dict[Pair, dict[str, list[float]]] = {}
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(
+        cores, get_context("spawn"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
+    ) as pool:
+        answers = zip(jobs, pool.map(seconds_of, jobs, chunksize=8), strict=True)
+        for number, (job, seconds) in enumerate(answers, start=1):
+            own = times.setdefault((job.compute, job.network), {})
+            own.setdefault(job.policy, []).append(seconds)
+            if number % TOLD_EVERY == 0:
+                print(f"{number} of {len(jobs)} runs", flush=True)
+    return times
+
+
+def seconds_of(job: Job) -> float:
+    """Virtual seconds until the updates are applied; infinite if the time limit comes first."""
+    config = _composed(job.workload, job.policy)
     assert isinstance(config.engine, VirtualEngineConfig)
     config = dataclasses.replace(
         config,
-        seed=seed,
-        network=dataclasses.replace(config.network, **network._asdict()),
-        compute=dataclasses.replace(config.compute, **compute._asdict()),
-        engine=dataclasses.replace(config.engine, max_updates=updates),
+        seed=job.seed,
+        network=dataclasses.replace(config.network, **job.network._asdict()),
+        compute=dataclasses.replace(config.compute, **job.compute._asdict()),
+        engine=dataclasses.replace(config.engine, max_updates=job.updates),
     )
-    return float(time_only(config)[-1]["elapsed_s"])
+    end = totals(time_only(config))
+    return float(end["elapsed_s"]) if end["applied"] >= job.updates else math.inf
 
 
 @cache
-def _composed(policy: str) -> RunConfig:
-    overrides = ["engine=virtual", "cluster=paper", "workload=resnet_digits"]
+def _composed(workload: str, policy: str) -> RunConfig:
+    overrides = ["engine=virtual", "cluster=paper", f"workload={workload}"]
     timing = ["workload.timing_only=true", f"engine.max_seconds={TIME_LIMIT_S}"]
     (config,) = validate([*overrides, *timing, f"policy={policy}"], multirun=False)
     return config

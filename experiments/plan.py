@@ -1,17 +1,14 @@
-"""Typed settings to what every engine is told, and to the plan of real ranks."""
+"""Typed settings to what every engine is told."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from experiments.schema import RunConfig
-from experiments.sections import MpiEngineConfig
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import (
     ComputeStragglers,
@@ -20,9 +17,8 @@ from mlfabric.emulation.stragglers import (
     network_events,
     read_trace,
 )
-from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.policies.base import PolicyContext
-from mlfabric.topology import BIG_SWITCH, Topology
+from mlfabric.topology import Topology
 
 SCHEDULER, SERVER = "scheduler", "server"
 
@@ -120,22 +116,3 @@ def common_plan(config: RunConfig, conserved: bool) -> dict[str, Any]:
         "max_seconds": config.engine.max_seconds,
         "snapshot_interval_s": config.engine.snapshot_interval_s,
     }
-
-
-def rank_plan(
-    config: RunConfig,
-    run_dir: Path,
-    conserved: bool,
-    read_rates: Callable[[], Sequence[float]] | None,
-) -> RankPlan:
-    """What the ranks of a run are told; `model0.npy` lies in the run folder."""
-    assert isinstance(config.engine, MpiEngineConfig)
-    model_bytes = np.load(run_dir / "model0.npy", mmap_mode="r").nbytes
-    lines = dict.fromkeys(hosts(config), config.cluster.bandwidth_bytes_per_s)
-    return RankPlan(
-        **common_plan(config, conserved),
-        context=policy_context(config, model_bytes, BIG_SWITCH, lines),
-        run_dir=run_dir,
-        read_rates=read_rates,
-        watchdog_s=config.engine.watchdog_s,
-    )

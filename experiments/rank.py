@@ -9,7 +9,8 @@ from pathlib import Path
 
 from experiments.build import build_workload
 from experiments.mpiexec import EMULATION_VARIABLE, RANK_VARIABLE
-from experiments.plan import hosts, rank_plan
+from experiments.plan import hosts
+from experiments.rank_plan import rank_plan
 from experiments.schema import read_config
 from mlfabric.emulation.hosts import enter
 from mlfabric.emulation.rates import RateBoard

@@ -3,7 +3,7 @@
 Each variant is run with every step scale on cluster=paper without stragglers, seeds 100 to 102.
 For async_ps that scale is best which has reached the lowest level, in the median, after 80 % of
 the time that table1 gives a run; for the others the one that reaches that level first. All points
-are kept in results/step_sizes.json.
+are kept in results/step_sizes-<workload>.json.
 """
 
 from __future__ import annotations
@@ -83,14 +83,15 @@ def _results(workload: str) -> dict[Point, Result]:
 
 def _report(results: Mapping[Point, Result]) -> dict[str, Any]:
     goal = next(iter(results.values())).summary["metric_name"]
-    finals = {scale: _median(results, REFERENCE, scale, _last) for scale in SCALES}
+    finals = {s: _median(results, REFERENCE, s, lambda r: r.last) for s in SCALES}
     lower = goal.endswith("loss")
     level = (min if lower else max)(final for final in finals.values() if final is not None)
 
     def reached(result: Result) -> dict[str, float]:
         rows = result.metrics[result.metrics["version"] > 0]
         good = rows[rows[goal] <= level if lower else rows[goal] >= level]
-        return dict(good.iloc[0]) if len(good) else {"elapsed_s": math.inf, "version": math.inf}
+        places = good[["elapsed_s", "version"]]
+        return dict(places.iloc[0]) if len(good) else {"elapsed_s": math.inf, "version": math.inf}
 
     def points(key: str) -> dict[str, dict[str, float | None]]:
         return {
@@ -106,6 +107,10 @@ def _report(results: Mapping[Point, Result]) -> dict[str, Any]:
         f"level of {REFERENCE}": {f"{scale:g}": value for scale, value in finals.items()},
         "seconds": points("elapsed_s"),
         "updates": points("version"),
+        "by_seed": {
+            f"{variant} {scale:g} {seed}": [known(value) for value in reached(result).values()]
+            for (variant, scale, seed), result in results.items()
+        },
     }
 
 
@@ -113,12 +118,12 @@ def _median(
     results: Mapping[Point, Result], variant: str, scale: float, value: Callable[[Result], float]
 ) -> float | None:
     """Over the seeds; None where most never got there."""
-    median = float(statistics.median(value(results[variant, scale, seed]) for seed in SEEDS))
-    return median if math.isfinite(median) else None
+    return known(statistics.median(value(results[variant, scale, seed]) for seed in SEEDS))
 
 
-def _last(result: Result) -> float:
-    return float(result.curve.iloc[-1])
+def known(value: float) -> float | None:
+    """A number fit for JSON: None where it is not finite."""
+    return float(value) if math.isfinite(value) else None
 
 
 if __name__ == "__main__":

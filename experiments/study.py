@@ -1,4 +1,4 @@
-"""Runs that a study compares: carried out two at a time, kept, and carried out only once."""
+"""Runs that a study compares: carried out once, and kept by the fingerprint of what shapes them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from experiments.errors import RunFailed
 from experiments.fingerprint import fingerprint
 from experiments.overrides import validate
 from experiments.pool import Ended, Pool
+from experiments.run import main as run
 from experiments.schema import to_plain
 
 
@@ -29,6 +30,11 @@ class Result:
         """The workload's metric by seconds of the run's clock."""
         return self.metrics.set_index("elapsed_s")[self.summary["metric_name"]]
 
+    @property
+    def last(self) -> float:
+        """The workload's metric in the last snapshot."""
+        return float(self.curve.iloc[-1])
+
 
 def carried_out(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Result]:
     """The results of runs on the virtual clock, by job: overrides of `experiments.run`.
@@ -36,15 +42,33 @@ def carried_out(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Re
     A run of the same settings and code that is in `folder` already is not repeated. Raises
     RunFailed for the first that does not finish.
     """
-    places = {job: folder / _name(overrides) for job, overrides in jobs.items()}
-    missing = [(job, jobs[job]) for job, place in places.items() if not _finished(place)]
-    if missing:
-        print(f"{len(missing)} of {len(jobs)} runs to do", flush=True)
+    places = _places(jobs, folder)
+    lines = _missing(jobs, places)
     with Pool() as pool:
-        lines = ((job, _line(overrides, places[job])) for job, overrides in missing)
-        for place, ended in enumerate(pool.carry_out(lines), start=1):
-            _tell(ended, place, len(missing))
+        for place, ended in enumerate(pool.carry_out(lines.items()), start=1):
+            _tell(ended, place, len(lines))
     return {job: _read(place) for job, place in places.items()}
+
+
+def carried_out_alone(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Result]:
+    """`carried_out` for runs that need the machine to themselves: those of real ranks."""
+    places = _places(jobs, folder)
+    for job, line in _missing(jobs, places).items():
+        if status := run(line):
+            raise RunFailed(f"{job}: ended with status {status}")
+    return {job: _read(place) for job, place in places.items()}
+
+
+def _places(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Path]:
+    return {job: folder / _name(overrides) for job, overrides in jobs.items()}
+
+
+def _missing(jobs: Mapping[str, Sequence[str]], places: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Command lines of the jobs that have not been finished."""
+    found = {job: _line(jobs[job], at) for job, at in places.items() if not _finished(at)}
+    if found:
+        print(f"{len(found)} of {len(jobs)} runs to do", flush=True)
+    return found
 
 
 def _tell(ended: Ended[str], place: int, of: int) -> None:
@@ -64,7 +88,7 @@ def _line(overrides: Sequence[str], place: Path) -> list[str]:
 
 def _name(overrides: Sequence[str]) -> str:
     (config,) = validate(list(overrides), multirun=False)
-    return fingerprint(json.dumps(to_plain(config)))[:16]
+    return fingerprint(json.dumps(to_plain(config)))
 
 
 def _finished(place: Path) -> bool:

@@ -7,18 +7,17 @@ training time when nothing straggles. It is fixed in conf/workload before runs a
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import pandas as pd
-
+from experiments.errors import RunFailed
+from experiments.overrides import validate
 from experiments.paths import RESULTS
 from experiments.plan_runs import Share, cells, read_profile
-from experiments.run import main as run
+from experiments.study import carried_out, carried_out_alone
+from mlfabric.errors import SettingError
 
 SEEDS = range(100, 105)
 BUDGET_SHARE = 0.8
@@ -40,11 +39,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--profile", default="laptop")
     parser.add_argument("--figures", default="fig7,table1", help="default: %(default)s")
     chosen = parser.parse_args(arguments)
-    for case in _cases(chosen.profile, chosen.figures.split(",")):
-        levels = [_level(case, seed) for seed in SEEDS]
-        print(
-            f"{case.workload} {case.cluster}: {statistics.median(levels):.4g} of {sorted(levels)}"
-        )
+    try:
+        for case in _cases(chosen.profile, chosen.figures.split(",")):
+            levels = _levels(case)
+            target = statistics.median(levels)
+            print(f"{case.workload} {case.cluster}: {target:.4g} of {sorted(levels)}", flush=True)
+    except (RunFailed, SettingError) as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -66,27 +68,18 @@ def _case(overrides: Sequence[str], share: Share) -> Case:
     return Case(chosen["workload"], chosen["cluster"], fixed, share.max_seconds)
 
 
-def _level(case: Case, seed: int) -> float:
-    """The metric of the run's last snapshot, taken when the budget's share has passed."""
-    seconds = BUDGET_SHARE * case.max_seconds
-    folder = RESULTS / "targets" / f"{case.workload}-{case.cluster}-{seconds:g}-{seed}"
-    if not _is_finished(folder):
-        names = [*case.overrides, "policy=async_ps", "network=none", "compute=none"]
-        where = [f"engine.max_seconds={seconds}", f"hydra.run.dir={folder}"]
-        status = run([*names, f"seed={seed}", *where])
-        if status != 0:
-            sys.exit(status)
-    return _last(folder)
+def _levels(case: Case) -> list[float]:
+    """The metric of each seed's last snapshot, taken when the budget's share has passed."""
+    jobs = {f"{case.workload} {case.cluster} {seed}": _overrides(case, seed) for seed in SEEDS}
+    (first,) = validate(next(iter(jobs.values())), multirun=False)
+    carry_out = carried_out if first.virtual else carried_out_alone
+    return [result.last for result in carry_out(jobs, RESULTS / "targets").values()]
 
 
-def _is_finished(folder: Path) -> bool:
-    path = folder / "run.json"
-    return path.exists() and json.loads(path.read_text())["status"] == "finished"
-
-
-def _last(folder: Path) -> float:
-    name = json.loads((folder / "run.json").read_text())["metric_name"]
-    return float(pd.read_parquet(folder / "metrics.parquet")[name].iloc[-1])
+def _overrides(case: Case, seed: int) -> list[str]:
+    fixed = ["policy=async_ps", "network=none", "compute=none"]
+    limit = f"engine.max_seconds={BUDGET_SHARE * case.max_seconds}"
+    return [*case.overrides, *fixed, limit, f"seed={seed}"]
 
 
 if __name__ == "__main__":

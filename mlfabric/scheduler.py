@@ -11,7 +11,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from mlfabric.actions import (
     Action,
@@ -49,12 +49,12 @@ from mlfabric.topology import Link
 
 __all__ = ["Scheduler", "SchedulerSettings"]
 
-MANY = 32
+LARGE_BATCH = 32
 """With more updates in a batch, fewer patiences are tried; with more idle hosts, only as many
 aggregators are considered as there are updates, but so many at least [ours]."""
 
-PATIENCES_OF_MANY = (1.0,)
-"""What pipelined sums of many updates are tried with; see `Batch`."""
+PATIENCES_OF_LARGE_BATCH = (1.0,)
+"""What pipelined sums of more than `LARGE_BATCH` updates are tried with; see `Batch`."""
 
 
 class Scheduler:
@@ -291,7 +291,7 @@ class Scheduler:
             reuse=False,  # the plan after this one may: nothing is promised yet
             model_bytes=settings.model_bytes,
             chunk_bytes=settings.chunk_bytes,
-            patiences=PATIENCES if len(updates) <= MANY else PATIENCES_OF_MANY,
+            patiences=PATIENCES if len(updates) <= LARGE_BATCH else PATIENCES_OF_LARGE_BATCH,
             busy_until_s=self._time.server_free_s(now),
         )
 
@@ -303,7 +303,7 @@ class Scheduler:
         busy = {host for group in self._groups for host in group.summing()}
         idle = [host for host in settings.aggregators if host not in busy]
         workers = {update.worker for update in updates}
-        count = max(len(updates), MANY)
+        count = max(len(updates), LARGE_BATCH)
         return choose_aggregators(idle, settings.aggregator_choice, self._rng, workers, count)
 
     # -- starting ----------------------------------------------------------------------------
@@ -331,8 +331,8 @@ class Scheduler:
             self._set_off(group)
         self._enqueue(group.has_begun(transfer))
         inputs = tuple(t.id for t in transfer.inputs) if transfer.chunked else ()
-        kind: Literal["update", "sum"] = "sum" if len(transfer.updates) > 1 else "update"
-        src, dst = transfer.src, transfer.dst
+        kind, src, dst = transfer.kind, transfer.src, transfer.dst
+        assert kind != "model"  # those are not queued
         return StartTransfer(transfer.id, kind, transfer.updates, src, dst, inputs)
 
     def _set_off(self, group: OpenGroup) -> None:

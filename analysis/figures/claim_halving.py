@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -49,15 +48,21 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
 
 
 def claims(recorded: Recorded) -> list[dict[str, Any]]:
-    """The paper's claim for each workload and variant: it holds if our interval contains +35 %."""
+    """The paper's claim for each workload and variant, and why it does not hold, or is open.
+
+    It holds if our interval contains +35 % and nothing from "no rise" down; `holds` is None where
+    too few pairs, runs that missed, or a wide interval leave it open.
+    """
     result = []
     for name, cell in summarize(recorded)["cells"].items():
         if cell["n"]:
             workload, variant = name.split("/")
+            holds, reason = _verdict(cell["ci95"], cell["n"])
             result.append(
                 {
                     "claim": CLAIM,
-                    "holds": _within(cell["ci95"]),
+                    "holds": holds,
+                    "reason": reason,
                     "measured": cell["ratio"],
                     "ci95": cell["ci95"],
                     "n": cell["n"],
@@ -70,12 +75,22 @@ def claims(recorded: Recorded) -> list[dict[str, Any]]:
     return result
 
 
-def _within(ci95: list[float | None] | None) -> bool:
-    """Whether an interval contains the paper's ratio; an infinite end is null there."""
-    if ci95 is None:
-        return False
-    low, high = (math.inf if end is None else end for end in ci95)
-    return low <= paper.HALVING_ITERATIONS <= high
+def _verdict(ci95: list[float | None] | None, n: int) -> tuple[bool | None, str | None]:
+    """Whether the claim holds, None if that is open, and why not; an infinite end is None."""
+    if n < ENOUGH_RUNS:
+        return None, f"{n} pairs of runs: fewer than {ENOUGH_RUNS}"
+    low, high = ci95 or (None, None)
+    if low is None:
+        return None, "no interval: too many runs missed the target"
+    if low > paper.HALVING_ITERATIONS:
+        return False, "the interval lies above the paper's ratio"
+    if high is None:
+        return None, "the interval has no upper end: too many runs missed the target"
+    if high < paper.HALVING_ITERATIONS:
+        return False, "the interval lies below the paper's ratio"
+    if low <= 1:
+        return None, "the interval contains 1: too wide to tell the paper's ratio from no rise"
+    return True, None
 
 
 def _ratios(runs: pd.DataFrame) -> np.ndarray[Any, Any]:

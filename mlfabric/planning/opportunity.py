@@ -16,14 +16,14 @@ GATHER_SHARE = 1 / 32
 """As long as the server's link is taken, the next plan waits for updates of this share of the
 workers [ours]: with few workers that is one."""
 
-FEW = 16
+FEW_WAITING = 16
 """So many waiting updates are planned afresh at every opportunity [ours]."""
 
 NEWS_SHARE = 0.75
-MANY = 192
-"""Of `MANY` or more, news (an update, another rate) must amount to this share of those beyond `FEW`
-before they are planned again, of fewer to less [ours]: that bounds what planning an update costs.
-"""
+MANY_WAITING = 192
+"""Of `MANY_WAITING` updates or more, news (an update, another rate) must amount to this share of
+those beyond `FEW_WAITING` before they are planned again, of fewer to less [ours]: that bounds what
+planning an update costs."""
 
 
 class Opportunity:
@@ -72,4 +72,4 @@ class Opportunity:
 
 def _worth_planning(count: int) -> float:
     """How much news make a plan for so many updates stale."""
-    return NEWS_SHARE * min(count / MANY, 1.0) * (count - FEW)
+    return NEWS_SHARE * min(count / MANY_WAITING, 1.0) * (count - FEW_WAITING)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ from mlflow import MlflowClient
 
 from experiments import execute as execution
 from experiments import execute_virtual
+from experiments.build import build_workload
 from experiments.execute import execute
 from experiments.overrides import validate
+from experiments.paths import ROOT
 from experiments.schema import RunConfig
 from workloads.base import Update, Vector
 
 TABLES = ("trace", "updates", "computations", "metrics")
+RUNS = ("first", "second", "fresh")
 
 
 class Descent:
@@ -65,10 +70,13 @@ def workload(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "build_workload", lambda config: Descent())
 
 
-def settings(store: str, *overrides: str) -> RunConfig:
+def overrides(store: str, *asked: str) -> list[str]:
     fixed = ["engine=virtual", "cluster=paper", "cluster.workers=4", "engine.max_seconds=4"]
-    asked = [f"tracking.uri={store}", *fixed, "network=ns1", "compute=cs2", *overrides]
-    return validate(asked, multirun=False)[0]
+    return [f"tracking.uri={store}", *fixed, "network=ns1", "compute=cs2", *asked]
+
+
+def settings(store: str, *asked: str) -> RunConfig:
+    return validate(overrides(store, *asked), multirun=False)[0]
 
 
 def summary_of(run_dir: Path) -> dict[str, Any]:
@@ -111,6 +119,24 @@ def test_the_same_settings_leave_the_same_bytes(store: str, tmp_path: Path) -> N
     for table in TABLES:
         first, second = (tmp_path / name / f"{table}.parquet" for name in ("first", "second"))
         assert first.read_bytes() == second.read_bytes()
+
+
+def test_training_for_real_leaves_the_same_bytes_in_any_process(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "build_workload", build_workload)
+    asked = ["workload=resnet_digits", "policy=mlfabric_a", "engine.max_seconds=3"]
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        assert execute(settings(store, *asked), tmp_path / name).status == "finished"
+    line = [*overrides(store, *asked), f"hydra.run.dir={tmp_path / 'fresh'}"]
+    subprocess.run(
+        [sys.executable, "-m", "experiments.run", *line], cwd=ROOT, capture_output=True, check=True
+    )
+    assert summary_of(tmp_path / "first")["updates_applied"] > 10
+    for table in TABLES:
+        first, *others = (tmp_path / name / f"{table}.parquet" for name in RUNS)
+        assert all(other.read_bytes() == first.read_bytes() for other in others), table
 
 
 def test_a_reached_target_ends_the_run(store: str, tmp_path: Path) -> None:

@@ -175,6 +175,30 @@ def test_halving_holds_where_the_interval_has_the_papers_ratio(
     assert [ratio] in lines
 
 
+@pytest.mark.parametrize(
+    ("counts", "holds", "reason"),
+    [
+        ([130, 140, 130, 140, 150], True, None),
+        ([150, 160, 150, 160, 170], False, "the interval lies above the paper's ratio"),
+        ([110, 120, 110, 120, 130], False, "the interval lies below the paper's ratio"),
+        ([150, 160, 150, 160, INF], False, "the interval lies above the paper's ratio"),
+        ([130, 140, 130, 140], None, "4 pairs of runs: fewer than 5"),
+        ([130, 140, 130, 140, INF], None, "the interval has no upper end"),
+        ([INF] * 5, None, "no interval"),
+        ([90, 120, 130, 140, 150], None, "the interval contains 1"),
+    ],
+)
+def test_halving_holds_only_where_the_interval_says_something(
+    tmp_path: Path, counts: list[float], holds: bool | None, reason: str | None
+) -> None:
+    rows = halved(tmp_path, [100 if count == INF else int(count) for count in counts], [100] * 5)
+    for row, count in zip(rows[5:], counts, strict=True):
+        row["time_to_target_s"] = INF if count == INF else row["time_to_target_s"]
+    (claim,) = claim_halving.claims(recorded(rows))
+    assert claim["holds"] is holds
+    assert claim["reason"] == reason or claim["reason"].startswith(reason)
+
+
 def test_halving_counts_misses(tmp_path: Path) -> None:
     """A halved run that misses is an infinite ratio: the interval has no upper end."""
     rows = halved(tmp_path, [120, 130, 140], [100] * 3)

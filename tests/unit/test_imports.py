@@ -11,8 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ["actions", "events", "payload", "planning", "policies", "scheduler", "store", "topology"]
 EDGES = ["compiled", "plan"]
+FOLDERS = ("engines", "engines/mpi", "engines/roles", "engines/virtual", "emulation")
 PACKAGES = {
-    "mlfabric": ["errors", "engines", "engines/mpi", "emulation", "view", *CORE, *EDGES],
+    "mlfabric": ["errors", *FOLDERS, "engines/plan", "engines/snapshots", "view", *CORE, *EDGES],
     "workloads": [],
     "experiments": ["tracking"],
     "analysis": ["load"],
@@ -33,7 +34,7 @@ def project(tmp_path: Path) -> Path:
         (tmp_path / package / "__init__.py").touch()
         for module in modules:
             path = tmp_path / package / module
-            if module in ("engines", "engines/mpi", "emulation"):
+            if module in FOLDERS:
                 path.mkdir()
                 (path / "__init__.py").touch()
             else:
@@ -112,3 +113,23 @@ def test_a_policy_is_known_without_loading_what_it_plans_with() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "False"
+
+
+VIRTUAL_RUN = """
+import sys
+from experiments.execute_virtual import time_only
+from experiments.overrides import validate
+
+asked = ["engine=virtual", "cluster=paper", "cluster.workers=3", "workload.timing_only=true"]
+(config,) = validate([*asked, "engine.max_seconds=2", "policy=mlfabric_a"], multirun=False)
+assert time_only(config)[-1]["applied"] > 0
+print([name for name in ("mpi4py", "torch") if name in sys.modules])
+"""
+
+
+def test_a_run_on_the_virtual_clock_needs_no_mpi() -> None:
+    """Nor a training framework, where it only keeps time."""
+    result = subprocess.run(
+        [sys.executable, "-c", VIRTUAL_RUN], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

@@ -43,6 +43,16 @@ def test_settings_matter(changes: dict[str, object]) -> None:
     assert of(**changes) != of()
 
 
+def test_what_a_trace_says_matters_and_not_where_it_lies(tmp_path: Path) -> None:
+    here, there = tmp_path / "trace.csv", tmp_path / "same.csv"
+    for path in (here, there):
+        path.write_text("time_s,host,factor\n1.0,w1,0.5\n")
+    before, elsewhere = (of(network={"trace_file": str(path)}) for path in (here, there))
+    assert before == elsewhere != of(network={"trace_file": None})
+    here.write_text("time_s,host,factor\n1.0,w1,0.25\n")
+    assert of(network={"trace_file": str(here)}) != before
+
+
 @pytest.mark.parametrize("file", ["mlfabric/a.py", "workloads/b.py", "experiments/c.py"])
 def test_code_that_shapes_a_run_matters(project: Path, file: str) -> None:
     before = code_digest(project)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from mlfabric.emulation.spec import RateEvent
+from mlfabric.engines.roles.worker import Worker
 from mlfabric.engines.virtual import Wire, run
+from mlfabric.errors import NothingMoves
 from mlfabric.topology import Link, Topology
 from tests.support.virtual import of, timed, virtual_plan
 
@@ -63,12 +65,13 @@ def count_run(variant, workers=5, delay_bound=None, **changes):
     return rows, found
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("variant", "bound"),
+    [(variant, None) for variant in VARIANTS]
+    + [(variant, 4) for variant in VARIANTS if variant.startswith("mlfabric")],
+)
 @pytest.mark.parametrize("workers", [1, 2, 7])
-@pytest.mark.parametrize("bound", [None, 4])
-def test_every_model_holds_exactly_the_updates_applied(variant, workers, bound):
-    if variant == "ring_allreduce" and bound is not None:
-        pytest.skip("nothing bounds a synchronous sum")
+def test_every_model_holds_exactly_the_updates_applied(variant, bound, workers):
     policy = VARIANTS[variant][0]
     rows, found = count_run(variant, workers, delay_bound=bound)
     assert len(found) >= 4
@@ -81,11 +84,12 @@ def test_every_model_holds_exactly_the_updates_applied(variant, workers, bound):
         assert max(row["delay"] for row in applied) <= bound
     assert len({row["id"] for row in updates}) == len(updates)
     for model, version, _ in found:
-        carried = sum(row["iteration"] >= 0 for row in applied if row["version_applied"] < version)
+        held = {}
+        for row in applied:
+            if row["version_applied"] < version:
+                held[row["worker"]] = max(held.get(row["worker"], 0), row["iteration"] + 1)
         assert model.min() >= 0
-        assert model.sum() >= ENTRIES * carried  # a dropped update travels in the next one
-        if not totals["dropped"]:
-            assert model.sum() == ENTRIES * carried
+        assert model.sum() == ENTRIES * sum(held.values())  # a dropped delta is in the next one
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -95,6 +99,17 @@ def test_the_same_plan_gives_the_same_rows(variant):
     assert repr(first) == repr(second)
     for (one, *_), (other, *_) in zip(models, again, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+TRACES = {
+    "equal links": (),
+    "a slow link": (RateEvent(0.0, "w2", 0.2),),
+    "changes within sums": (
+        RateEvent(0.3, "w1", 0.1),
+        RateEvent(0.9, "w1", 1.0),
+        RateEvent(1.1, "w2", 0.25),
+    ),
+}
 
 
 class Dense:
@@ -122,9 +137,9 @@ def dense_run(plan):
 
 
 @pytest.mark.parametrize("workers", [2, 5, 8])
-@pytest.mark.parametrize("factor", [1.0, 0.2])
+@pytest.mark.parametrize("trace", TRACES)
 @pytest.mark.parametrize("chunk_bytes", [2_000, 100_000])
-def test_a_ring_as_one_flow_agrees_with_all_its_messages(workers, factor, chunk_bytes):
+def test_a_ring_as_one_flow_agrees_with_all_its_messages(workers, trace, chunk_bytes):
     (flow, model), (messages, other) = (
         dense_run(
             virtual_plan(
@@ -132,7 +147,7 @@ def test_a_ring_as_one_flow_agrees_with_all_its_messages(workers, factor, chunk_
                 workers,
                 wire=Wire(),
                 collective=collective,
-                rate_events=(RateEvent(0.0, "w2", factor),),
+                rate_events=TRACES[trace],
                 chunk_bytes=chunk_bytes,
                 max_updates=workers * 8,
                 max_seconds=60.0,
@@ -141,7 +156,7 @@ def test_a_ring_as_one_flow_agrees_with_all_its_messages(workers, factor, chunk_
         for collective in ("flow", "messages")
     )
     (ended,), (long_way,) = of(flow, "totals"), of(messages, "totals")
-    assert ended["elapsed_s"] == pytest.approx(long_way["elapsed_s"], rel=0.05)
+    assert ended["elapsed_s"] == pytest.approx(long_way["elapsed_s"], rel=1e-3)
     np.testing.assert_array_equal(model, other)
 
 
@@ -184,6 +199,26 @@ def test_the_trace_is_lived_through_and_the_oracle_told():
     assert max(after) < 0.2
 
 
+def test_a_stream_that_comes_before_its_announcement_is_taken_all_the_same():
+    """Tiny transfers arrive sooner than the control message that tells of them."""
+    plan = virtual_plan("async_ps", 3, startup_s=0.0, message_s=0.05, model_bytes=1_000)
+    assert of(timed(plan), "totals")[0]["applied"] > 40
+
+
+def test_a_run_in_which_nothing_is_left_to_happen_says_who_waits(monkeypatch):
+    monkeypatch.setattr(Worker, "_resolved", lambda self, src, body: None)
+    with pytest.raises(NothingMoves, match=r"w1 waits for update w1:0 to be applied or dropped"):
+        timed(virtual_plan("async_ps", 2))
+
+
+def test_snapshots_lie_on_a_grid_and_show_the_model_of_their_time():
+    _, found = count_run("ring_allreduce")
+    times = [elapsed for _, _, elapsed in found[1:-1]]
+    assert [round(time / 0.5, 9) % 1 for time in times] == [0] * len(times)
+    versions = [version for _, version, _ in found[:-1]]
+    assert versions == sorted(set(versions))
+
+
 def test_a_run_ends_at_its_updates_or_at_a_snapshot():
     plan = virtual_plan("async_ps", 4, max_updates=17)
     assert of(timed(plan), "totals")[0]["applied"] == 17
@@ -208,7 +243,7 @@ def test_reserved_rates_serve_what_started_first():
     for plan in plans:
         pushes = [r for r in of(timed(plan), "transfer") if r["kind"] == "update" and r["complete"]]
         times.append(np.median([row["ended_s"] - row["started_s"] for row in pushes]))
-    assert times[1] <= times[0]
+    assert times[1] < times[0]
 
 
 def test_no_link_carries_more_than_it_can():

@@ -13,8 +13,8 @@ from mpi4py import MPI
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, RankPlan
+from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.records import write_atomically
 from mlfabric.engines.roles.casting import role_of
 from mlfabric.errors import SettingError
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from mlfabric.engines.mpi.node import Node
-from mlfabric.engines.records import write_atomically
+from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.errors import NothingMoves
 
 CHECK_S = 0.25

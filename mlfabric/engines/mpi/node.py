@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from mlfabric.engines.mpi.alarms import Alarms
 from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
+from mlfabric.engines.mpi.records import Records, SnapshotFiles
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.records import Records, SnapshotFiles, Snapshots
 from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
 from mlfabric.engines.roles.node import Header
 from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
+from mlfabric.engines.snapshots import Snapshots
 from mlfabric.errors import ProtocolError, SettingError
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
@@ -120,10 +121,16 @@ class Node:
     @cached_property
     def _snapshots(self) -> Snapshots:
         files = SnapshotFiles(self.plan.run_dir)
-        return Snapshots(self.plan.snapshot_interval_s, self.now, files.take)
+        snapshots = Snapshots(self.plan.snapshot_interval_s, files.take)
+        self.every_turn(self._look)
+        return snapshots
+
+    def _look(self) -> bool:
+        self._snapshots.look(self.now())
+        return False
 
     def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        self._snapshots.offer(model, version, last=last)
+        self._snapshots.offer(model, version, self.now(), last=last)
 
     # -- streams -----------------------------------------------------------------------------
 

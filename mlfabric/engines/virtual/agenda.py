@@ -11,22 +11,28 @@ from typing import Any
 class Agenda:
     """Calls by time; of equal times the first asked for comes first, so that ties never vary.
 
-    `now` is the virtual time in seconds; it only moves forward.
+    `now` is the virtual time in seconds; it only moves forward. `pending` is how many calls are to
+    come, those that only look on (`watch`) left out.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self.pending = 0
+        self._queue: list[tuple[float, int, bool, Callable[..., None], tuple[Any, ...]]] = []
         self._asked = 0
 
     def at(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time, or now where that has passed."""
-        self._asked += 1
-        heapq.heappush(self._queue, (max(at_s, self.now), self._asked, call, arguments))
+        self.pending += 1
+        self._put(at_s, True, call, arguments)
 
     def after(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call when `delay_s` seconds have passed."""
         self.at(self.now + delay_s, call, *arguments)
+
+    def watch(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Call at a time at which nothing goes on because of it."""
+        self._put(at_s, False, call, arguments)
 
     def next_s(self) -> float:
         """When the next call is due; inf if there is none."""
@@ -34,5 +40,12 @@ class Agenda:
 
     def step(self) -> None:
         """Go to the next call's time and make it."""
-        self.now, _, call, arguments = heapq.heappop(self._queue)
+        self.now, _, counts, call, arguments = heapq.heappop(self._queue)
+        self.pending -= counts
         call(*arguments)
+
+    def _put(
+        self, at_s: float, counts: bool, call: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> None:
+        self._asked += 1
+        heapq.heappush(self._queue, (max(at_s, self.now), self._asked, counts, call, arguments))

@@ -38,6 +38,7 @@ class CollectiveFlow:
         self._pace = Pace(world.plan, self._paths)
         self._free_s = np.zeros(len(self._workers))
         self._updates: dict[int, tuple[Payload, float]] = {}
+        self._sending: dict[int, tuple[float, float, float]] = {}
         self._first.counts = {"version": 0, "applied": 0, "dropped": 0}
 
     def start(self) -> None:
@@ -47,8 +48,10 @@ class CollectiveFlow:
             self._compute(worker, 0)
 
     def finish(self) -> None:
-        """The last snapshot."""
+        """The last snapshot, and what was under way."""
         self._offer(last=True)
+        for worker in sorted(self._sending):
+            self._record_sending(worker)
 
     @property
     def _first(self) -> VirtualNode:
@@ -76,8 +79,8 @@ class CollectiveFlow:
         ready_s = np.array([ready for _, ready in updates])
         summed = total(payloads)
         for worker, at_s in enumerate(self._ends(ready_s, rounds).tolist()):
-            arguments = (worker, iteration, summed, *updates[worker], rounds.bytes)
-            self._world.agenda.at(at_s, self._take, *arguments)
+            self._sending[worker] = (ready_s[worker].item(), at_s, rounds.bytes)
+            self._world.agenda.at(at_s, self._take, worker, iteration, summed, *updates[worker])
 
     def _ends(self, ready_s: Floats, rounds: Rounds) -> Floats:
         """When each worker has received everything; messages of one connection keep their order."""
@@ -94,29 +97,25 @@ class CollectiveFlow:
         return last_s
 
     def _take(
-        self,
-        worker: int,
-        iteration: int,
-        summed: Payload,
-        update: Payload,
-        ready_s: float,
-        sent_bytes: float,
+        self, worker: int, iteration: int, summed: Payload, update: Payload, ready_s: float
     ) -> None:
         """A worker has the sum; the first one puts it into the view that all share."""
         n = len(self._workers)
         if self._view.version == n * iteration:
             self._view.summed(summed, n)
-        node = self._workers[worker]
-        record_summed(node, worker, iteration, n * iteration, ready_s, update)
-        self._record_transfer(worker, sent_bytes, ready_s)
+        record_summed(self._workers[worker], worker, iteration, n * iteration, ready_s, update)
+        self._record_sending(worker)
         if worker == 0:
             self._first.counts |= {"version": self._view.version, "applied": self._view.version}
             self._offer()
         self._compute(worker, iteration + 1)
 
-    def _record_transfer(self, worker: int, n_bytes: float, ready_s: float) -> None:
-        """A row a worker: all that it sent to the next one of the ring."""
+    def _record_sending(self, worker: int) -> None:
+        """A row: all that a worker has sent to the next one of the ring for a sum, so far."""
+        begun_s, end_s, n_bytes = self._sending.pop(worker)
         node, following = self._workers[worker], self._workers[(worker + 1) % len(self._workers)]
+        now = node.now()
+        share = 1.0 if now >= end_s else (now - begun_s) / (end_s - begun_s)
         node.record(
             "transfer",
             kind="ring",
@@ -124,11 +123,11 @@ class CollectiveFlow:
             src=node.host,
             dst=following.host,
             next_hop=following.host,
-            bytes=round(n_bytes),
-            complete=True,
-            requested_s=ready_s,
-            started_s=ready_s,
-            ended_s=node.now(),
+            bytes=round(share * n_bytes),
+            complete=now >= end_s,
+            requested_s=begun_s,
+            started_s=begun_s,
+            ended_s=now,
         )
 
 

@@ -50,6 +50,7 @@ def _run(
     world.schedule_stragglers()
     for role in roles:
         role.start()
+    world.look()
     counts = next(node.counts for node in world.nodes.values() if node.counts)
     world.run(counts, on_progress)
     for role in roles:

@@ -71,7 +71,7 @@ class VirtualNode:
         self._world.rows.append({"row": row, **values})
 
     def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        self._world.snapshots.offer(model, version, last=last)
+        self._world.snapshots.offer(model, version, self.now(), last=last)
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -143,10 +143,11 @@ class VirtualNode:
         self, iteration: int, view: NDArray[Any], done: Callable[[int, Payload], None]
     ) -> None:
         """The real update is computed now, from the view as it is now, and is there in time."""
-        payload = self._compute(view)
+        payload, started_s = self._compute(view), self.now()
         worker = self._world.worker_number[self.host]
         seconds = self.plan.computation_s(worker, iteration)
-        self._world.agenda.after(seconds, self._computed, worker, iteration, payload, done)
+        row = (worker, iteration, started_s, seconds)
+        self._world.agenda.after(seconds, self._computed, row, payload, done)
 
     def _compute(self, view: NDArray[Any]) -> Payload:
         if self.trainer is None:
@@ -158,14 +159,17 @@ class VirtualNode:
         return Payload(len(view), indices, values).scaled(self.plan.step_scale)
 
     def _computed(
-        self, worker: int, iteration: int, payload: Payload, done: Callable[[int, Payload], None]
+        self,
+        row: tuple[int, int, float, float],
+        payload: Payload,
+        done: Callable[[int, Payload], None],
     ) -> None:
-        seconds = self.plan.computation_s(worker, iteration)
+        worker, iteration, started_s, seconds = row
         self.record(
             "computation",
             worker=worker,
             iteration=iteration,
-            started_s=self.now() - seconds,
+            started_s=started_s,
             real_s=0.0,
             emulated_s=seconds,
             overran=False,

@@ -32,6 +32,7 @@ class Stream:
         self.header = header
         self.n_bytes = n_bytes
         self.sent_s = sent_s
+        self.announced_s = sent_s
         self.received_bytes = 0.0
         self.done = False
         self.cut_short = False
@@ -83,6 +84,7 @@ class Streams:
         self.fabric = Fabric(
             {link: rate * plan.goodput for link, rate in links.items()}, in_order=in_order
         )
+        self._open: dict[Stream, None] = {}
         self._flying: dict[int, Stream] = {}
         self._connections: dict[tuple[str, str], deque[Stream]] = {}
         self._paths: dict[tuple[str, str], tuple[Link, ...]] = {}
@@ -114,8 +116,9 @@ class Streams:
     ) -> Stream:
         """Start a transfer; one with `inputs` passes them on chunk by chunk."""
         stream = Stream(src, dst, header, payload, n_bytes, self._agenda.now)
-        latency_s = self.latency_s(src, dst)
-        self._agenda.after(self._plan.message_s + latency_s, self._announce, stream)
+        stream.announced_s = self._agenda.now + self._plan.message_s + self.latency_s(src, dst)
+        self._open[stream] = None
+        self._agenda.at(stream.announced_s, self._announce, stream)
         self._agenda.after(self._plan.startup_s, self._flow, stream, tuple(inputs))
         return stream
 
@@ -124,18 +127,27 @@ class Streams:
         if stream.flowed or stream.cut_short:
             return
         stream.cut_short = True
+        del self._open[stream]
         if stream.flow is not None:
             stream.received_bytes = self.fabric.cancel(stream.flow, self._agenda.now)
             del self._flying[stream.flow]
+            stream.flow = None
             self._leave(stream)
             self._agenda.after(self.latency_s(stream.src, stream.dst), self.lost, stream)
 
     def cut_all(self) -> None:
-        """Stop everything, the earliest started first; noted at once."""
-        for flow, stream in list(self._flying.items()):
+        """Stop everything, the earliest sent first; what has moved is noted at once."""
+        for stream in self._open:
             stream.cut_short = True
-            stream.received_bytes = self.fabric.moved(flow, self._agenda.now)
-            self.lost(stream)
+            if stream.flow is not None:
+                stream.received_bytes = self.fabric.moved(stream.flow, self._agenda.now)
+            if stream.received_bytes > 0:
+                self.lost(stream)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether something is on its links but does not move: a link may come back."""
+        return bool(self._flying)
 
     def set_rates(self, rates: Sequence[tuple[Link, float]]) -> None:
         """Links change; receivers look again at what crosses them."""
@@ -173,6 +185,8 @@ class Streams:
         if stream.cut_short:
             return
         for source in inputs:
+            if source.cut_short:
+                return
             if source.flow is None and not source.flowed:
                 source.waiting.append(lambda: self._flow(stream, inputs))
                 return
@@ -245,10 +259,12 @@ class Streams:
         stream.flow, stream.flowed = None, True
         stream.received_bytes = float(stream.n_bytes)
         self._leave(stream)
-        self._agenda.after(self.latency_s(stream.src, stream.dst), self._arrive, stream)
+        arrives_s = self._agenda.now + self.latency_s(stream.src, stream.dst)
+        self._agenda.at(max(arrives_s, stream.announced_s), self._arrive, stream)
 
     def _arrive(self, stream: Stream) -> None:
         stream.done = True
+        del self._open[stream]
         self.arrived(stream)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mlfabric.emulation.spec import RateEvent
-from mlfabric.engines.records import Snapshots
 from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
+from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.virtual.agenda import Agenda
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.streams import Stream, Streams
+from mlfabric.errors import NothingMoves
 from mlfabric.topology import Link
 
 PROGRESS_EVENTS = 5_000
@@ -35,7 +37,7 @@ class World:
         self.rate_watchers: list[Callable[[str, float], None]] = []
         self.coordinator = coordinator_host(plan)
         self.worker_number = {host: n for n, host in enumerate(plan.context.workers)}
-        self.snapshots = Snapshots(plan.snapshot_interval_s, lambda: self.agenda.now, self._take)
+        self.snapshots = Snapshots(plan.snapshot_interval_s, self._take)
         self._on_snapshot = on_snapshot
         planned = plans_transfers(plan)
         self.streams = Streams(
@@ -58,6 +60,11 @@ class World:
     def _take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
         self.over = self._on_snapshot(model, version, elapsed_s) or self.over
 
+    def look(self) -> None:
+        """Take a snapshot if one is due, and look again when the next one is."""
+        self.snapshots.look(self.agenda.now)
+        self.agenda.watch(self.snapshots.due_s, self.look)
+
     def schedule_stragglers(self) -> None:
         """Put the trace on the agenda; changes of one moment are one change."""
         for host in self.plan.hosts:
@@ -65,7 +72,7 @@ class World:
         ordered = sorted(self.plan.rate_events, key=lambda event: event.time_s)
         for time_s, events in itertools.groupby(ordered, key=lambda event: event.time_s):
             if time_s <= self.plan.max_seconds:
-                self.agenda.at(time_s, self._change_rates, tuple(events))
+                self.agenda.watch(time_s, self._change_rates, tuple(events))
 
     def _change_rates(self, events: tuple[RateEvent, ...]) -> None:
         full = self.plan.link_bytes_per_s
@@ -79,7 +86,10 @@ class World:
             tell(host, self.plan.link_bytes_per_s[Link(host, "egress")] * factor)
 
     def run(self, counts: Mapping[str, int], on_progress: OnProgress) -> None:
-        """Go on until the time, or the updates, are used up, or a snapshot ends the run."""
+        """Go on until the time, or the updates, are used up, or a snapshot ends the run.
+
+        Raises NothingMoves, which tells who waits for what, when nothing is left to happen.
+        """
         plan, agenda, fabric = self.plan, self.agenda, self.streams.fabric
         for number in itertools.count():
             if number % PROGRESS_EVENTS == 0:
@@ -87,6 +97,8 @@ class World:
             if self.over or (plan.max_updates and counts["applied"] >= plan.max_updates):
                 break
             flows_s, calls_s = fabric.next_s(), agenda.next_s()
+            if not agenda.pending and flows_s == math.inf and not self.streams.stalled:
+                raise NothingMoves(f"nothing is left to happen: {self._story()}")
             if min(flows_s, calls_s) >= plan.max_seconds:
                 agenda.now = plan.max_seconds
                 break
@@ -96,3 +108,8 @@ class World:
             else:
                 agenda.step()
         self.over = True
+
+    def _story(self) -> str:
+        return "; ".join(
+            f"{host} waits for {node.waiting_for}" for host, node in self.nodes.items()
+        )

@@ -1,11 +1,10 @@
-"""What a rank saw, streamed to a file of its own, and snapshots of the model."""
+"""What a rank saw, streamed to files: rows, and copies of the model."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,28 +34,6 @@ class Records:
     def close(self) -> None:
         with self._lock:
             self._file.close()
-
-
-class Snapshots:
-    """Decides when a snapshot of the model is due; `take(model, version, elapsed_s)` takes it."""
-
-    def __init__(
-        self,
-        interval_s: float,
-        now: Callable[[], float],
-        take: Callable[[NDArray[Any], int, float], None],
-    ) -> None:
-        self._interval_s = interval_s
-        self._now = now
-        self._take = take
-        self._due = 0.0
-
-    def offer(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        """Take one if it is due, or if this is the last one."""
-        elapsed_s = self._now()
-        if elapsed_s >= self._due or last:
-            self._due = elapsed_s + self._interval_s
-            self._take(model, version, elapsed_s)
 
 
 class SnapshotFiles:
