@@ -35,6 +35,7 @@ class Share:
     """The repetitions and the training time of a cluster's cells.
 
     `workload` and `figure` narrow it to theirs; `overrides` are further settings of every run.
+    `budget_s` is the time at whose 80 % the target was found, where a run may take longer than that.
     """
 
     cluster: str
@@ -42,7 +43,13 @@ class Share:
     max_seconds: Positive
     workload: str | None = None
     figure: str | None = None
+    budget_s: Positive | None = None
     overrides: list[str] = field(default_factory=list)
+
+    @property
+    def target_budget_s(self) -> float:
+        """The training time at whose 80 % the target is found."""
+        return self.budget_s or self.max_seconds
 
     def covers(self, figure: str, cell: Mapping[str, str]) -> bool:
         """Whether the figure's cell is among them."""

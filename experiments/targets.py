@@ -30,7 +30,7 @@ class Case:
     workload: str
     cluster: str
     overrides: tuple[str, ...]
-    max_seconds: float
+    budget_s: float
 
 
 def main(arguments: list[str]) -> int:
@@ -65,7 +65,7 @@ def _case(overrides: Sequence[str], share: Share) -> Case:
     chosen = dict(override.split("=", 1) for override in overrides)
     kept = [key for key in chosen if key.partition(".")[0] in ("workload", "cluster", "engine")]
     fixed = tuple(f"{key}={chosen[key]}" for key in kept)
-    return Case(chosen["workload"], chosen["cluster"], fixed, share.max_seconds)
+    return Case(chosen["workload"], chosen["cluster"], fixed, share.target_budget_s)
 
 
 def _levels(case: Case) -> list[float]:
@@ -78,7 +78,7 @@ def _levels(case: Case) -> list[float]:
 
 def _overrides(case: Case, seed: int) -> list[str]:
     fixed = ["policy=async_ps", "network=none", "compute=none"]
-    limit = f"engine.max_seconds={BUDGET_SHARE * case.max_seconds}"
+    limit = f"engine.max_seconds={BUDGET_SHARE * case.budget_s}"
     return [*case.overrides, *fixed, limit, f"seed={seed}"]
 
 
