@@ -35,7 +35,7 @@ class Share:
     """The repetitions and the training time of a cluster's cells.
 
     `workload` and `figure` narrow it to theirs; `overrides` are further settings of every run.
-    `budget_s` is the time at whose 80 % the target was found, where a run may take longer than that.
+    `budget_s` is the time at whose 80 % the target was found, where a run may take longer.
     """
 
     cluster: str
