@@ -90,12 +90,13 @@ def test_a_grid_that_holds_the_answer_gives_it():
 
 def test_a_run_that_took_too_long_leaves_no_ratio():
     assert median_ratio({RING: [8.0, 6.0, 10.0], PAPER_MODE: [2.0, 2.0, 2.0]}) == 4.0
-    missed = {RING: [8.0, math.inf, 10.0], PAPER_MODE: [2.0, 2.0, 2.0]}
+    assert median_ratio({RING: [8.0, math.inf, 10.0], PAPER_MODE: [2.0, 2.0]}) == 5.0
+    missed = {RING: [math.inf, math.inf, 10.0], PAPER_MODE: [2.0, 2.0, 2.0]}
     assert median_ratio(missed) is None
     assert median_ratio({RING: missed[PAPER_MODE], PAPER_MODE: missed[RING]}) is None
     (point,) = points({TINY[0]: missed})
     assert point["ratio"] is None
-    assert point["seconds"] == {RING: [8.0, None, 10.0], PAPER_MODE: [2.0, 2.0, 2.0]}
+    assert point["seconds"] == {RING: [None, None, 10.0], PAPER_MODE: [2.0, 2.0, 2.0]}
 
 
 def test_updates_that_do_not_come_in_time_take_for_ever(monkeypatch):
