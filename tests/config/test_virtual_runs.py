@@ -71,7 +71,7 @@ def workload(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def overrides(store: str, *asked: str) -> list[str]:
-    fixed = ["engine=virtual", "cluster=paper", "cluster.workers=4", "engine.max_seconds=4"]
+    fixed = ["engine=virtual", "cluster=paper", "cluster.workers=4", "engine.max_seconds=12"]
     return [f"tracking.uri={store}", *fixed, "network=ns1", "compute=cs2", *asked]
 
 
@@ -98,7 +98,7 @@ def test_a_run_is_finished_and_recorded(store: str, tmp_path: Path, policy: list
     assert outcome.status == "finished", outcome
     summary = summary_of(tmp_path)
     assert (summary["engine"], summary["emulation"]) == ("virtual", None)
-    assert summary["elapsed_s"] == pytest.approx(4.0)
+    assert summary["elapsed_s"] == pytest.approx(12.0)
     assert summary["updates_applied"] > 4
     assert 0 < summary["final_metric"] < 1
     assert summary["compute_overrun_fraction"] == 0
@@ -125,7 +125,7 @@ def test_training_for_real_leaves_the_same_bytes_in_any_process(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "build_workload", build_workload)
-    asked = ["workload=resnet_digits", "policy=mlfabric_a", "engine.max_seconds=3"]
+    asked = ["workload=resnet_digits", "policy=mlfabric_a", "engine.max_seconds=12"]
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         assert execute(settings(store, *asked), tmp_path / name).status == "finished"

@@ -19,7 +19,7 @@ REFUSALS = [
     ("workload=resnet_mnist5k workload.topics=9", "workload.topics: unknown key"),
     ("workload.targets.laptopp=1", "did you mean workload.targets.laptop?"),
     # unknown choices
-    ("network=ns9", "network=ns9: unknown choice; must be one of none, ns1, ns2, ns3"),
+    ("network=ns9", "network=ns9: unknown choice; must be one of halved, none, ns1, ns2, ns3"),
     ("engine=warp", "engine=warp: unknown choice; must be one of mpi, virtual"),
     ("policy=null", "policy=null: unknown choice; must be one of async_ps, mlfabric_a, ring"),
     ("policy={a:1}", "unknown choice; must be one of async_ps"),
@@ -77,7 +77,7 @@ REFUSALS = [
     ("cluster.workers=1 policy=ring_allreduce", "cluster.workers=1: must be at least 2 with"),
     ("cluster=hostfile", "cluster.hostfile=null: must be the path of an Open MPI hostfile"),
     ("cluster.hostfile=/nowhere/hosts", "cluster.hostfile=/nowhere/hosts: must be the path of an"),
-    ("engine.emulation=none network=ns1", "network.probability=0.05: must be 0 (network=none)"),
+    ("engine.emulation=none network=ns1", "network.probability=0.1: must be 0 (network=none)"),
     ("engine.emulation=none policy.bandwidth=oracle", "policy.bandwidth=oracle: must be measured"),
     (
         "engine.stop_at_target=true workload.targets.laptop=null",

@@ -113,13 +113,13 @@ def test_both_engines_live_through_the_same_stragglers() -> None:
     asked = ["network=ns1", "compute=cs2", "seed=3"]
     virtual = virtual_plan(one(*asked), conserved=False, model=MODEL)
     ranks = validate([*asked, "engine=mpi"], multirun=False)[0]
-    stragglers = ComputeStragglers(0.1, 6.0)
+    stragglers = ComputeStragglers(0.2, 8.0)
     for worker, iteration in ((0, 0), (5, 255), (5, 256), (7, 1000)):
         expected = 0.32 * compute_factor(stragglers, 3, worker, iteration)
         assert virtual.computation_s(worker, iteration) == expected
         assert computation_s(ranks)(worker, iteration) == expected
     assert virtual.rate_events
-    assert {event.factor for event in virtual.rate_events} == {0.1, 1.0}
+    assert {event.factor for event in virtual.rate_events} == {0.025, 1.0}
 
 
 @pytest.mark.parametrize(("asked", "bound"), [("none", None), ("auto", 14), ("3", 3)])
