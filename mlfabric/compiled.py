@@ -15,6 +15,7 @@ from numba.core import config
 F = TypeVar("F", bound=Callable[..., object])
 
 _LIBRARY = Path(__file__).parent
+_BESIDE = _LIBRARY / "planning" / "kernels" / "__pycache__"
 
 
 def compiled(function: F) -> F:
@@ -46,7 +47,7 @@ def _folder() -> str | None:
     digest = hashlib.sha256()
     for source in (Path(__file__), *sorted(_LIBRARY.glob("**/kernels/*.py"))):
         digest.update(source.read_bytes())
-    for parent in (_LIBRARY / "planning" / "kernels" / "__pycache__", *_users_caches()):
+    for parent in (_BESIDE, *_users_caches()):
         folder = parent / digest.hexdigest()[:16]
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,10 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     [
         (["network"], "network: must be of the form key=value"),
         (["cluster.workers=0"], "cluster.workers=0: must be an integer, at least 1, at most 20000"),
-        (["network=ns9"], "network=ns9: unknown choice; must be one of halved, none, ns1, ns2, ns3"),
+        (
+            ["network=ns9"],
+            "network=ns9: unknown choice; must be one of halved, none, ns1, ns2, ns3",
+        ),
         (["-m", "seed=0,1", "policy=a,b"], "policy=a: unknown choice"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["seed=1", "-m", "seed=2"], "options such as -m come before all key=value"),

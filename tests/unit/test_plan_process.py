@@ -161,7 +161,7 @@ def test_a_user_without_a_home_has_no_cache(
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 5)
     (tmp_path / "file").touch()
-    monkeypatch.setattr(compiled, "_SOURCES", tmp_path / "file")
+    monkeypatch.setattr(compiled, "_BESIDE", tmp_path / "file")
     assert compiled._folder.__wrapped__() is None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kept = compiled._folder.__wrapped__()
