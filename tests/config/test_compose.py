@@ -29,15 +29,19 @@ PLACES = [
 @pytest.mark.parametrize(("engine", "cluster"), PLACES)
 def test_every_workload_and_policy_composes_wherever_it_runs(engine: str, cluster: str) -> None:
     groups = ("workload", "policy")
-    composes({group: SWEEP[group] for group in groups} | {"engine": [engine], "cluster": [cluster]})
+    assert_composes(
+        {group: SWEEP[group] for group in groups} | {"engine": [engine], "cluster": [cluster]}
+    )
 
 
 @pytest.mark.parametrize("engine", choices("engine"))
 def test_every_pair_of_stragglers_composes(engine: str) -> None:
-    composes({group: SWEEP[group] for group in ("network", "compute")} | {"engine": [engine]})
+    assert_composes(
+        {group: SWEEP[group] for group in ("network", "compute")} | {"engine": [engine]}
+    )
 
 
-def composes(axes: dict[str, list[str]]) -> None:
+def assert_composes(axes: dict[str, list[str]]) -> None:
     """Check that each combination of these choices is a job of its own."""
     jobs = validate([f"{group}={','.join(names)}" for group, names in axes.items()], multirun=True)
     expected = set(itertools.product(*axes.values()))

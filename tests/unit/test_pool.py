@@ -102,7 +102,7 @@ def test_a_child_that_dies_fails_its_job_alone(children: list[subprocess.Popen[s
     assert len(children) == 2
 
 
-def wait_for_notes(notes: Path, *lines: str) -> None:
+def assert_notes(notes: Path, *lines: str) -> None:
     deadline = time.monotonic() + 60
     while not notes.exists() or notes.read_text().splitlines() != list(lines):
         assert time.monotonic() < deadline
@@ -115,14 +115,14 @@ def test_busy_children_clean_up_when_the_pool_is_left(
     def begun_and_interrupted():
         yield 0, order("sleep")
         yield 1, order("sleep")
-        wait_for_notes(tmp_path / "notes", "asleep", "asleep")
+        assert_notes(tmp_path / "notes", "asleep", "asleep")
         raise KeyboardInterrupt
 
     start_s = time.monotonic()
     with pytest.raises(KeyboardInterrupt), Pool(3) as pool:
         list(pool.carry_out(begun_and_interrupted()))
     assert time.monotonic() - start_s < 50
-    wait_for_notes(tmp_path / "notes", *["asleep"] * 2, *["cleaned up"] * 2)
+    assert_notes(tmp_path / "notes", *["asleep"] * 2, *["cleaned up"] * 2)
     assert [child.poll() for child in children] == [130, 130]
 
 
@@ -145,7 +145,7 @@ def test_children_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, CHILD], cwd=ROOT, env={**os.environ, "NOTES": str(notes)}
     )
-    wait_for_notes(notes, "asleep")
+    assert_notes(notes, "asleep")
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    wait_for_notes(notes, "asleep", "cleaned up")
+    assert_notes(notes, "asleep", "cleaned up")
