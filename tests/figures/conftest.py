@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 from mlflow import MlflowClient
 
+from analysis import style
 from tests.figures.made_up import LEVELS, POLICIES, MadeUpRun, Store, target_of
+
+
+@pytest.fixture(autouse=True)
+def _style() -> Iterator[None]:
+    """The figures' own style; no figure outlives its test."""
+    style.apply()
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="session")

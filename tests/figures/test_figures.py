@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -16,12 +15,6 @@ from analysis.figures import fig7, fig8
 from analysis.load import Recorded, load_runs, select_planned
 from analysis.plan import read_plan
 from tests.figures.made_up import LEVELS, POLICIES, MadeUpRun, Store, target_of
-
-
-@pytest.fixture(autouse=True)
-def _style() -> None:
-    style.apply()
-    plt.close("all")
 
 
 def recorded(store: Store, planned: list[MadeUpRun], left_out: int = 0) -> Recorded:

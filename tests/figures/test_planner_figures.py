@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
 
 from analysis import style
@@ -32,12 +31,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cases]:
     folder = tmp_path_factory.mktemp("plans")
     write_answers(planner_figures(), folder)
     return {name: read_cases(folder / f"{name}.json") for name in planner_figures()}
-
-
-@pytest.fixture(autouse=True)
-def _style() -> None:
-    style.apply()
-    plt.close("all")
 
 
 def commits(case: Case) -> list[tuple[list[str], float]]:

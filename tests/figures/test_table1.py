@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -19,12 +18,6 @@ from analysis.figures import table1
 from analysis.variants import PAPER_MODE, RING
 from tests.figures.made_up import MadeUpRun, Store
 from tests.figures.virtual_runs import recorded, run_row, table_rows
-
-
-@pytest.fixture(autouse=True)
-def _style() -> None:
-    style.apply()
-    plt.close("all")
 
 
 def title(figure: Figure) -> str:

@@ -7,12 +7,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from analysis import style
 from analysis.bounds import Bounds
 from analysis.errors import AnalysisError
 from analysis.figures import claim_halving, fig10, scale
@@ -21,12 +19,6 @@ from analysis.variants import ASYNC, PAPER_MODE, RING
 from tests.figures.virtual_runs import recorded, recorded_run, run_row, write_config
 
 INF, NAN = math.inf, math.nan
-
-
-@pytest.fixture(autouse=True)
-def _style() -> None:
-    style.apply()
-    plt.close("all")
 
 
 def line(axis: Axes, label: str) -> Any:
