@@ -53,8 +53,8 @@ lint: $(STAMP) ## formatter, linter, types, import rules
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports
 
-bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim
-	@$(PY) -m experiments.bench
+bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim (ARGS='scale')
+	@$(PY) -m experiments.bench $(ARGS)
 
 reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop|full FIGURES=fig4,table1)
 	@$(PY) -m experiments.reproduce --profile $(PROFILE) $(if $(FIGURES),--figures $(FIGURES))

@@ -46,6 +46,7 @@ class ClusterConfig:
     message_s: NotNegative
     hop_s: NotNegative
     startup_s: NotNegative
+    share_spread: Annotated[float, Ge(0), Le(2)]
     hosts_per_rack: Count | None
     uplink_bytes_per_s: Positive | None
 

@@ -30,6 +30,7 @@ def virtual_plan(config: RunConfig, conserved: bool, model: NDArray[Any] | None)
         message_s=cluster.message_s,
         hop_s=cluster.hop_s,
         startup_s=cluster.startup_s,
+        share_spread=cluster.share_spread,
         goodput=cluster.goodput,
         reserved_rates=cluster.transport == "reserved",
         collective=engine.collective,

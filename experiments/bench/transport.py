@@ -1,6 +1,7 @@
 """How close the transport comes to the rate of the shaped links; results/bench/transport.json.
 
-The file also holds what conf/cluster takes for the virtual clock: message_s and startup_s.
+The file also holds what conf/cluster takes for the virtual clock: message_s,
+startup_s and share_spread.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import json
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from experiments.bench.report import claim, report
 from experiments.mpiexec import bubble_command, mpi_command
@@ -53,6 +57,7 @@ def _measure(rate: float) -> dict[str, object]:
         "size_bytes": SIZE_BYTES,
         **measured,
         "startup_s": startup_s,
+        "share_spread": share_spread(measured["meeting_s"], LONE_BYTES / (rate * GOODPUT)),
     }
 
 
@@ -60,6 +65,23 @@ def _startup_s(measured: dict[str, Any], rate: float) -> float:
     """From the order to send until bytes flow at full rate; the order itself took a message."""
     alone_s = statistics.median(measured["lone_s"]) - measured["message_s"]
     return float(alone_s - LONE_BYTES / (rate * GOODPUT))
+
+
+def share_spread(meetings_s: Sequence[Sequence[float]], alone_s: float) -> float:
+    """Standard deviation of log(share) within meetings of equal transfers at one link.
+
+    Each of `meetings_s` lists, in order, when its transfers came; one alone takes `alone_s`. With
+    shares as weights w, transfer i has come when the link has served 1/w_i to a weight of one:
+    between two arrivals it has served their gap over the weights still there. So the last gap
+    gives the last but one weight, and so on.
+    """
+    variances = []
+    for arrived_s in meetings_s:
+        served = [1.0]
+        for gap_s in reversed(np.diff(arrived_s)):
+            served.append(served[-1] - gap_s / alone_s / sum(1 / level for level in served))
+        variances.append(np.var(np.log(served), ddof=1))
+    return float(np.sqrt(np.mean(variances)))
 
 
 def _chunk_bytes(rate: float) -> int:

@@ -33,6 +33,9 @@ PINGS, PING_PAUSE_S = 100, 0.02
 LONE_TRANSFERS, LONE_PAUSE_S = 20, 0.4
 """As far apart as a worker's transfers."""
 
+MEETINGS = 20
+"""So often all senders' updates meet at one link."""
+
 
 def main(out_dir: Path, chunk_bytes: int) -> None:
     """Measure in turn; rank 0 receives, and writes what it saw."""
@@ -46,6 +49,7 @@ def main(out_dir: Path, chunk_bytes: int) -> None:
         "idle_cores": bench.idle_cores(),
         "message_s": bench.message_s(),
         "lone_s": [bench.lone_s() for _ in range(LONE_TRANSFERS)],
+        "meeting_s": [bench.meeting_s(incast) for _ in range(MEETINGS)],
     }
     bench.end()
     if bench.node.rank == 0:
@@ -83,7 +87,7 @@ class Bench:
     def __init__(self, node: Node) -> None:
         self.node = node
         self._told = 0
-        self._arrived = 0
+        self._arrived_s: list[float] = []
         node.on("send", self._send)
         node.on("ping", lambda src, body: node.send(src, "pong"))
         node.on("pong", self._pong)
@@ -100,11 +104,11 @@ class Bench:
         """Seconds from the word to go until rank 0 holds all of what every sender sends."""
         if self.node.rank != 0:
             return 0.0
-        self._arrived = 0
+        self._arrived_s = []
         started = time.monotonic()
         for rank in senders:
             self.node.send(HOSTS[rank], "send", n_bytes)
-        self.node.run_until(lambda: self._arrived == len(senders))
+        self.node.run_until(lambda: len(self._arrived_s) == len(senders))
         return time.monotonic() - started
 
     def idle_cores(self) -> float:
@@ -139,6 +143,15 @@ class Bench:
         self._pause(LONE_PAUSE_S)
         return self.receive_from([1], LONE_BYTES)
 
+    def meeting_s(self, senders: Collection[int]) -> list[float]:
+        """Updates that meet at one link, after a pause: when each one has come."""
+        if self.node.rank != 0:
+            return []
+        self._pause(LONE_PAUSE_S)
+        started = time.monotonic()
+        self.receive_from(senders, LONE_BYTES)
+        return [arrived - started for arrived in self._arrived_s]
+
     def end(self) -> None:
         """Other ranks serve rank 0 until it has measured everything."""
         if self.node.rank == 0:
@@ -165,7 +178,8 @@ class Bench:
         self._cpu[src] = cpu_s
 
     def _on_chunk(self, stream: Any) -> None:
-        self._arrived += stream.done
+        if stream.done:
+            self._arrived_s.append(time.monotonic())
 
 
 def _cpu_s() -> float:

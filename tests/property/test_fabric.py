@@ -28,6 +28,7 @@ class Change:
     size: float = 1.0
     behind: tuple[int, ...] = ()
     lag: float = 0.0
+    weight: float = 1.0
 
 
 # Mostly starts; odd waits, so that hardly anything happens by chance at the time of something else.
@@ -40,6 +41,7 @@ changes = st.builds(
     st.integers(1, 12).map(float),
     st.lists(st.integers(0, 5), unique=True, max_size=2).map(tuple),
     st.sampled_from([0.0, 0.5, 2.0]),
+    st.sampled_from([1.0, 1.0, 0.3, 2.5]),
 )
 capacities = st.lists(st.integers(1, 8).map(float), min_size=5, max_size=5)
 scripts = st.lists(changes, min_size=1, max_size=10)
@@ -97,9 +99,10 @@ class Both:
                 self.at,
                 behind=[self.numbers[name] for name in behind],
                 lag_bytes=change.lag,
+                weight=change.weight,
             )
             self.numbers[len(self.plain.flows)] = number
-            self.plain.start(change.path, change.size, behind, change.lag)
+            self.plain.start(change.path, change.size, behind, change.lag, change.weight)
         elif change.what == "rate":
             rate = float(change.pick % 5)
             self.fabric.set_rate(LINKS[change.pick % 5], rate, self.at)
@@ -121,15 +124,17 @@ def test_ends_are_those_of_the_plain_network(capacity, script, in_order):
 
 
 def assert_fair(both):
-    """No link is over its capacity; every flow has a bottleneck or goes as fast as its inputs."""
+    """No link is over its capacity; every flow has a bottleneck or goes as fast as its inputs do."""
     plain, rate = both.plain, {n: both.fabric.rate(i) for n, i in both.numbers.items()}
+    level = {name: its / plain.flows[name].weight for name, its in rate.items()}
     paths = {name: plain.flows[name].path for name in rate}
     load = [sum(r for n, r in rate.items() if x in paths[n]) for x in range(5)]
     full = [a >= b * (1 - 1e-9) for a, b in zip(load, plain.capacity, strict=True)]
     assert all(a <= b * (1 + 1e-9) for a, b in zip(load, plain.capacity, strict=True))
     for name, its in rate.items():
         bottleneck = any(
-            full[x] and all(its >= r * (1 - 1e-9) for n, r in rate.items() if x in paths[n])
+            full[x]
+            and all(level[name] >= r * (1 - 1e-9) for n, r in level.items() if x in paths[n])
             for x in paths[name]
         )
         capped = plain.flows[name].cap()
@@ -139,7 +144,7 @@ def assert_fair(both):
 
 @given(capacities, scripts)
 @settings(max_examples=80, deadline=None)
-def test_rates_are_max_min_fair_but_for_caps(capacity, script):
+def test_rates_are_fair_as_weights_say_but_for_caps(capacity, script):
     Both(capacity, False, assert_fair).run(script)
 
 

@@ -19,6 +19,7 @@ class PlainFlow:
     size: float
     behind: list[PlainFlow]
     lag: float
+    weight: float = 1.0
     ceiling: float = math.inf
     moved: float = 0.0
     rate: float = 0.0
@@ -67,10 +68,11 @@ class PlainFabric:
     now: float = 0.0
     flows: list[PlainFlow] = field(default_factory=list)
 
-    def start(self, path, size, behind, lag):
+    def start(self, path, size, behind, lag, weight):
         """A flow behind some of those before it."""
         inputs = [self.flows[i] for i in behind if self.flows[i].ended is None]
-        self.flows.append(PlainFlow(tuple(path), size, inputs, lag))
+        weight = min([weight, *(flow.weight for flow in inputs)])
+        self.flows.append(PlainFlow(tuple(path), size, inputs, lag, weight))
         self._share()
 
     def cancel(self, number):
@@ -112,7 +114,7 @@ class PlainFabric:
             flow.moved = min(flow.moved + flow.rate * seconds, flow.size)
 
     def _share(self) -> None:
-        """Max-min fair rates under caps, again and again until caps follow rates."""
+        """Weighted max-min fair rates under caps, again and again until caps follow rates."""
         live = self._live()
         for flow in live:
             flow.rate = math.inf
@@ -140,17 +142,17 @@ class PlainFabric:
 
     def _fair(self, live):
         free, rates = list(self.capacity), [-1.0] * len(live)
-        caps = [flow.cap() for flow in live]
+        caps = [flow.cap() / flow.weight for flow in live]
         while -1.0 in rates:
             users = [
-                sum(link in f.path for f, r in zip(live, rates, strict=True) if r < 0)
+                sum(f.weight for f, r in zip(live, rates, strict=True) if r < 0 and link in f.path)
                 for link in range(len(free))
             ]
             shares = [max(c, 0.0) / n if n else math.inf for c, n in zip(free, users, strict=True)]
             level = min(shares + [c for c, r in zip(caps, rates, strict=True) if r < 0])
             for i, flow in enumerate(live):
                 if rates[i] < 0 and min([caps[i], *(shares[x] for x in flow.path)]) <= level:
-                    rates[i] = level if level < math.inf else 0.0
+                    rates[i] = level * flow.weight if level < math.inf else 0.0
                     for link in flow.path:
                         free[link] -= rates[i]
         return rates

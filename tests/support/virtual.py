@@ -55,6 +55,7 @@ def virtual_plan(
         "message_s": 0.001,
         "hop_s": 0.0001,
         "startup_s": 0.002,
+        "share_spread": 0.0,
         "goodput": 1.0,
         "reserved_rates": False,
         "collective": "flow",

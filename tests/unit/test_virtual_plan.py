@@ -44,7 +44,13 @@ def test_without_training_every_update_has_one_size() -> None:
 
 
 def test_settings_reach_the_plan() -> None:
-    asked = {"message_s": 0.25, "hop_s": 0.5, "startup_s": 0.75, "goodput": 0.5}
+    asked = {
+        "message_s": 0.25,
+        "hop_s": 0.5,
+        "startup_s": 0.75,
+        "goodput": 0.5,
+        "share_spread": 0.25,
+    }
     settings = [f"cluster.{key}={value}" for key, value in asked.items()]
     more = ["cluster.transport=reserved", "engine.max_updates=7", "engine.collective=messages"]
     scale = "policy.step_scale.laptop=3.0"

@@ -20,7 +20,7 @@ _ROOM = 16
 
 
 class Fabric:
-    """Flows on links, max-min fair or first come first served [ours].
+    """Flows on links, weighted max-min fair or first come first served [ours].
 
     A fluid model: every flow moves at a rate in bytes/s that changes only with the set of flows,
     with a link, or when a flow catches up with one that it forwards; from then on it is no faster
@@ -76,22 +76,27 @@ class Fabric:
         *,
         behind: Sequence[int] = (),
         lag_bytes: float = 0.0,
+        weight: float = 1.0,
         mark: float | None = None,
     ) -> int:
         """Start a flow over `path`; returns its number.
 
         The number of a flow that has ended or was cancelled is used again after the next `advance`.
         The share of it that has moved never exceeds, for any live flow of `behind`, the share of
-        that one that has moved, less `lag_bytes` of it. `mark`: see `set_mark`.
+        that one that has moved, less `lag_bytes` of it. Where flows share a link, shares are as
+        their weights, from a thousandth to a thousand; nobody's is above that of a live flow of
+        `behind`. `mark`: see `set_mark`.
         """
         if not (0 <= n_bytes < math.inf and 0 <= lag_bytes < math.inf):
             raise SettingError(
                 f"n_bytes={n_bytes}, lag_bytes={lag_bytes}: allowed are numbers from 0 on"
             )
-        place = self._place
+        if not 1e-3 <= weight <= 1e3:
+            raise SettingError(f"weight={weight}: allowed are numbers from 0.001 to 1000")
+        place, asked = self._place, math.inf if mark is None else float(mark)
         links = np.array([place[link] for link in path], np.int64)
         inputs = np.array(behind, np.int64) if behind else _NONE
-        how = (float(n_bytes), math.inf if mark is None else float(mark), float(lag_bytes), now)
+        how = (float(n_bytes), asked, float(lag_bytes), float(weight), now)
         self._change(now)
         flow = changes.start(links, inputs, *how, *self._net)
         if flow < 0:

@@ -38,8 +38,9 @@ class VirtualPlan(RunPlan):
     trace. `message_s` is how long a control message takes from its sender to its handler, `hop_s`
     the latency of one link, `startup_s` the time from the order to send until bytes flow at full
     rate, `goodput` the payload's share of a link's rate. With `reserved_rates`, transfers that a
-    scheduler starts keep what they took, in the order of their start; else flows share links
-    max-min fairly, as TCP does. `collective`: whether a ring is one flow or every message of it.
+    scheduler starts keep what they took, in the order of their start; else flows share links as
+    TCP has them: max-min fairly by weights, lognormal with a standard deviation of the logarithm
+    of `share_spread`, drawn for each transfer. `collective`: whether a ring is one flow or every message of it.
     The run ends after `max_seconds`, or `max_updates` applied.
     """
 
@@ -50,6 +51,7 @@ class VirtualPlan(RunPlan):
     message_s: float
     hop_s: float
     startup_s: float
+    share_spread: float
     goodput: float
     reserved_rates: bool
     collective: Literal["flow", "messages"]

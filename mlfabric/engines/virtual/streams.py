@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from mlfabric.engines.roles.node import Header
 from mlfabric.engines.virtual.agenda import Agenda
@@ -19,6 +21,10 @@ MARK_GROWTH = 1.5
 
 NEWS_SHARE = 0.25
 """A rate that differs by this share from the last reported one is news, as on real ranks."""
+
+
+_WEIGHT_DRAWS = 3
+"""Tells these draws from others with the same seed."""
 
 
 class Stream:
@@ -84,6 +90,7 @@ class Streams:
         self.fabric = Fabric(
             {link: rate * plan.goodput for link, rate in links.items()}, in_order=in_order
         )
+        self._weights = _weights(plan.context.seed, 0.0 if in_order else plan.share_spread)
         self._open: dict[Stream, None] = {}
         self._flying: dict[int, Stream] = {}
         self._connections: dict[tuple[str, str], deque[Stream]] = {}
@@ -196,7 +203,13 @@ class Streams:
         path, now = self.path(stream.src, stream.dst), self._agenda.now
         mark = self._first_mark(stream, passes_on=bool(behind))
         flow = self.fabric.start(
-            path, float(stream.n_bytes), now, behind=behind, lag_bytes=self._chunk, mark=mark
+            path,
+            float(stream.n_bytes),
+            now,
+            behind=behind,
+            lag_bytes=self._chunk,
+            weight=next(self._weights),
+            mark=mark,
         )
         stream.flow = flow
         self._flying[flow] = stream
@@ -266,6 +279,13 @@ class Streams:
         stream.done = True
         del self._open[stream]
         self.arrived(stream)
+
+
+def _weights(seed: int, spread: float) -> Iterator[float]:
+    """Of one transfer after another."""
+    draws = np.random.default_rng((seed, _WEIGHT_DRAWS))
+    while True:
+        yield from np.exp(spread * draws.standard_normal(1024)).clip(1e-3, 1e3).tolist()
 
 
 def _ignore(*arguments: Any) -> None:

@@ -50,6 +50,7 @@ from mlfabric.engines.virtual.kernels.net import (
     TIED,
     TIMED,
     Ints,
+    WEIGHT,
     Net,
     allowed,
     bring,
@@ -67,7 +68,7 @@ PASSES, ENDS = 1, 2
 
 
 @inner
-def _new_flow(net: Net, n_bytes: float, mark: float, lag: float, now: float) -> int:
+def _new_flow(net: Net, n_bytes: float, mark: float, lag: float, weight: float, now: float) -> int:
     new = net.state[FREE_FLOW]
     net.state[FREE_FLOW] = net.tag[INPUTS, new]
     net.state[END] = max(net.state[END], new + 1)
@@ -76,7 +77,7 @@ def _new_flow(net: Net, n_bytes: float, mark: float, lag: float, now: float) -> 
     net.tag[PATH, new] = net.tag[INPUTS, new] = net.tag[BEHIND, new] = -1
     net.flow[SIZE, new], net.flow[MARK, new], net.flow[LAG, new] = n_bytes, mark, lag
     net.flow[MOVED, new] = net.flow[RATE, new] = 0.0
-    net.flow[SINCE, new], net.flow[CEILING, new] = now, np.inf
+    net.flow[SINCE, new], net.flow[CEILING, new], net.flow[WEIGHT, new] = now, np.inf, weight
     return int(new)
 
 
@@ -107,6 +108,8 @@ def _follow(net: Net, flow: int, source: int) -> None:
     if first >= 0:
         net.edge[SOONER, first] = edge
     net.tag[BEHIND, source] = edge
+    # A flow that shared better than its input would slow down what it waits for.
+    net.flow[WEIGHT, flow] = min(net.flow[WEIGHT, flow], net.flow[WEIGHT, source])
 
 
 @inner
@@ -203,14 +206,21 @@ def _note_mark(net: Net, flow: int) -> None:
 
 @compiled
 def start(
-    path: Ints, inputs: Ints, n_bytes: float, mark: float, lag: float, now: float, *arrays: Any
+    path: Ints,
+    inputs: Ints,
+    n_bytes: float,
+    mark: float,
+    lag: float,
+    weight: float,
+    now: float,
+    *arrays: Any,
 ) -> int:
     """The new flow's number, -1 where there is no room for it."""
     net = Net(*arrays)
     spare = min(net.state[SPARE_ENTRIES] - len(path), net.state[SPARE_EDGES] - len(inputs))
     if net.state[FREE_FLOW] < 0 or spare < 0:
         return -1
-    new = _new_flow(net, n_bytes, mark, lag, now)
+    new = _new_flow(net, n_bytes, mark, lag, weight, now)
     for link in path:
         _enter(net, new, link)
     for source in inputs:

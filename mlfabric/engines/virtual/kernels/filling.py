@@ -39,6 +39,8 @@ from mlfabric.engines.virtual.kernels.net import (
     STEADY,
     TIED,
     WAS,
+    WEIGHT,
+    WEIGHTS,
     Net,
     scale,
 )
@@ -79,16 +81,17 @@ def _drop_first(net: Net) -> None:
 
 @inner
 def _measure(net: Net, link: int) -> None:
-    """What flows not picked leave of a link, and how many share that."""
-    free, count, entry = net.link[CAPACITY, link], 0, net.row[HEAD, link]
+    """What flows not picked leave of a link, and who shares that."""
+    free, count, weights, entry = net.link[CAPACITY, link], 0, 0.0, net.row[HEAD, link]
     while entry >= 0:
         flow = net.entry[ENTRY_FLOW, entry]
         if net.tag[PICKED, flow] == net.state[CHANGE]:
             count += 1
+            weights += net.flow[WEIGHT, flow]
         else:
             free -= net.flow[RATE, flow]
         entry = net.entry[LATER, entry]
-    net.link[FREE, link], net.row[COUNT, link] = free, count
+    net.link[FREE, link], net.row[COUNT, link], net.link[WEIGHTS, link] = free, count, weights
 
 
 @inner
@@ -102,7 +105,7 @@ def _pass_on(net: Net, flow: int, rate: float) -> None:
             if cap < net.flow[CAP, child]:
                 net.flow[CAP, child] = cap
                 if not net.state[IN_ORDER]:
-                    _push(net, cap, ~child)
+                    _push(net, cap / net.flow[WEIGHT, child], ~child)
         edge = net.edge[LATER, edge]
 
 
@@ -115,6 +118,7 @@ def _settle(net: Net, flow: int, rate: float) -> None:
         link = net.entry[LINK, entry]
         net.link[FREE, link] -= rate
         net.row[COUNT, link] -= 1
+        net.link[WEIGHTS, link] -= net.flow[WEIGHT, flow]
         entry = net.entry[NEXT, entry]
     if net.tag[BEHIND, flow] >= 0:
         _pass_on(net, flow, rate)
@@ -122,7 +126,8 @@ def _settle(net: Net, flow: int, rate: float) -> None:
 
 @inner
 def _fill(net: Net, again: bool) -> None:
-    """Progressive filling: all rise together until a link is full or a cap is reached."""
+    """Progressive filling: all rise together, each as its weight, until a link is full or a cap is
+    reached. Levels are bytes/s to a weight of one."""
     net.state[N_HEAP], open_ = 0, net.state[N_FLOWS]
     for i in range(net.state[N_FLOWS]):
         flow = net.work[FLOWS, i]
@@ -131,12 +136,12 @@ def _fill(net: Net, again: bool) -> None:
         if again:
             net.flow[CAP, flow] = min(net.flow[HELD, flow], tied_cap(net, flow, 1.0))
         if net.flow[CAP, flow] < np.inf:
-            _push(net, net.flow[CAP, flow], ~flow)
+            _push(net, net.flow[CAP, flow] / net.flow[WEIGHT, flow], ~flow)
     for i in range(net.state[N_LINKS]):
         link = net.work[LINKS, i]
         _measure(net, link)
         if net.row[COUNT, link] > 0:
-            _push(net, net.link[FREE, link] / net.row[COUNT, link], link)
+            _push(net, net.link[FREE, link] / net.link[WEIGHTS, link], link)
     while open_ > 0 and net.state[N_HEAP] > 0:
         open_ -= _fill_next(net)
     for i in range(net.state[N_FLOWS] if open_ > 0 else 0):
@@ -157,16 +162,16 @@ def _fill_next(net: Net) -> int:
     if net.row[COUNT, item] == 0:
         _drop_first(net)
         return 0
-    share = max(net.link[FREE, item], 0.0) / net.row[COUNT, item]
-    if share > key:
-        _replace(net, share, item)
+    level = max(net.link[FREE, item], 0.0) / net.link[WEIGHTS, item]
+    if level > key:
+        _replace(net, level, item)
         return 0
     _drop_first(net)
     settled, entry = 0, net.row[HEAD, item]
     while entry >= 0:
         flow = net.entry[ENTRY_FLOW, entry]
         if net.tag[PICKED, flow] == net.state[CHANGE] and net.tag[SETTLED, flow] == 0:
-            _settle(net, flow, min(share, net.flow[CAP, flow]))
+            _settle(net, flow, min(level * net.flow[WEIGHT, flow], net.flow[CAP, flow]))
             settled += 1
         entry = net.entry[LATER, entry]
     return settled

@@ -25,15 +25,17 @@ NEVER = 2**62
 
 # Rows of Net.flow: bytes, bytes/s and seconds. `moved` holds at `since`; something is due `at`, and
 # as good as reached from `early` on. No faster than `held`, for what was not picked; `cap` in all.
-SIZE, MOVED, SINCE, RATE, MARK, CEILING, LAG, AT, EARLY, HELD, CAP, WAS = range(12)
-FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 12, 7, 3, 5, 5, 6, 15
+# Shares of a full link are as the weights.
+SIZE, MOVED, SINCE, RATE, MARK, CEILING, LAG, AT, EARLY, HELD, CAP, WAS, WEIGHT = range(13)
+FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 13, 7, 4, 5, 5, 6, 15
 # Rows of Net.tag, a flow's whole numbers: its start's number, first entry, edge to its first input,
 # edge to the first flow behind it, the change that picked it last, whether its rate is settled, and
 # the change that has only its times computed anew. A flow with a ceiling has, or had, an input.
 ORDER, PATH, INPUTS, BEHIND, PICKED, SETTLED, TIMED = range(7)
 # Rows of Net.link and of Net.row, a link's whole numbers: its first and last entry, the change that
-# crossed it last, the earliest flow picked there, and how many there are unsettled.
-CAPACITY, USED, FREE = range(3)
+# crossed it last, the earliest flow picked there, and how many there are unsettled (`weights`: of
+# those together).
+CAPACITY, USED, FREE, WEIGHTS = range(4)
 HEAD, TAIL, CROSSED, FROM, COUNT = range(5)
 # Rows of Net.entry (a flow on a link) and of Net.edge (a flow behind its input, -1 once it ended).
 NEXT, LATER, SOONER, LINK, ENTRY_FLOW = range(5)
