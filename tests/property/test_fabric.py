@@ -124,7 +124,7 @@ def test_ends_are_those_of_the_plain_network(capacity, script, in_order):
 
 
 def assert_fair(both):
-    """No link is over its capacity; every flow has a bottleneck or goes as fast as its inputs do."""
+    """No link is over its capacity; who is slower than its inputs has a bottleneck."""
     plain, rate = both.plain, {n: both.fabric.rate(i) for n, i in both.numbers.items()}
     level = {name: its / plain.flows[name].weight for name, its in rate.items()}
     paths = {name: plain.flows[name].path for name in rate}
