@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from analysis.load import finished_fingerprints
 from experiments.child import run_child
+from experiments.files import alone
 from experiments.interrupts import INTERRUPTED, interrupt_once
 from experiments.paths import RESULTS
 from experiments.plan_runs import Plan, PlannedRun, figures_of, known_figures, make_plan
@@ -206,7 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         named = chosen.figures.split(",") if chosen.figures else figures_of(chosen.profile)
         plan = make_plan(chosen.profile, named)
-        with _alone(RESULTS / "reproduce.lock"):
+        waits = "waiting for another reproduction to end: they would disturb each other"
+        with alone(RESULTS / "reproduce.lock", waits):
             return Reproduction(plan).carry_out()
     except SettingError as error:
         print(error, file=sys.stderr)
@@ -217,19 +217,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the machine's one reproduction: two at once would disturb each other's timing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("waiting for another reproduction to end: they would disturb each other")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _say(text: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.errors import RunFailed
+from experiments.files import alone
 from experiments.fingerprint import fingerprint
 from experiments.overrides import validate
 from experiments.pool import Ended, Pool
@@ -42,21 +45,27 @@ def carried_out(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Re
     A run of the same settings and code that is in `folder` already is not repeated. Raises
     RunFailed for the first that does not finish.
     """
-    places = _places(jobs, folder)
-    lines = _missing(jobs, places)
-    with Pool() as pool:
-        for place, ended in enumerate(pool.carry_out(lines.items()), start=1):
-            _tell(ended, place, len(lines))
-    return {job: _read(place) for job, place in places.items()}
+    with _turn(folder):
+        places = _places(jobs, folder)
+        lines = _missing(jobs, places)
+        with Pool() as pool:
+            for place, ended in enumerate(pool.carry_out(lines.items()), start=1):
+                _tell(ended, place, len(lines))
+        return {job: _read(place) for job, place in places.items()}
 
 
 def carried_out_alone(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Result]:
     """`carried_out` for runs that need the machine to themselves: those of real ranks."""
-    places = _places(jobs, folder)
-    for job, line in _missing(jobs, places).items():
-        if status := run(line):
-            raise RunFailed(f"{job}: ended with status {status}")
-    return {job: _read(place) for job, place in places.items()}
+    with _turn(folder):
+        places = _places(jobs, folder)
+        for job, line in _missing(jobs, places).items():
+            if status := run(line):
+                raise RunFailed(f"{job}: ended with status {status}")
+        return {job: _read(place) for job, place in places.items()}
+
+
+def _turn(folder: Path) -> AbstractContextManager[None]:
+    return alone(folder / "study.lock", f"waiting for another study in {folder} to end")
 
 
 def _places(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Path]:
@@ -64,8 +73,10 @@ def _places(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Path]:
 
 
 def _missing(jobs: Mapping[str, Sequence[str]], places: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Command lines of the jobs that have not been finished."""
+    """Command lines of the jobs that have not been finished; what is left of those goes."""
     found = {job: _line(jobs[job], at) for job, at in places.items() if not _finished(at)}
+    for job in found:
+        shutil.rmtree(places[job], ignore_errors=True)
     if found:
         print(f"{len(found)} of {len(jobs)} runs to do", flush=True)
     return found

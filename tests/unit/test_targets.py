@@ -86,6 +86,19 @@ def test_a_run_is_used_again_under_the_same_settings_and_code_alone(
     assert len(runs.alone) + len(runs.pooled) == 3 * len(SEEDS)
 
 
+@pytest.mark.parametrize("case", [REAL, VIRTUAL], ids=["mpi", "virtual"])
+@pytest.mark.parametrize("left", ["nothing", "a run under way"])
+def test_what_an_interrupted_run_has_left_gives_way(
+    runs: Runs, tmp_path: Path, case: Case, left: str
+) -> None:
+    first = targets._levels(case)
+    for place in tmp_path.glob("*/*/run.json"):
+        place.unlink()
+        if left == "a run under way":
+            place.write_text(json.dumps({"status": "running"}))
+    assert targets._levels(case) == [value + len(SEEDS) for value in first]
+
+
 def test_a_run_that_fails_ends_the_search(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
