@@ -115,14 +115,15 @@ class Reproduction:
         )
 
     def _run_all(self, missing: Sequence[PlannedRun], pool: Pool) -> list[Failure]:
-        """One repetition of everything after the other, with a first look after each."""
+        """One repetition of everything after the other, with a first look after the first."""
         self._left, self._todo = list(missing), len(missing)
         failures: list[Failure] = []
-        for _, repetition in itertools.groupby(missing, key=lambda run: run.config.seed):
+        repetitions = itertools.groupby(missing, key=lambda run: run.config.seed)
+        for number, (_, repetition) in enumerate(repetitions):
             runs = list(repetition)
             failures += self._run_abreast([run for run in runs if run.config.virtual], pool)
             failures += self._run_one_by_one([run for run in runs if not run.config.virtual])
-            if self._left:
+            if number == 0 and self._left:
                 self._draw(self._figures)
         return failures
 

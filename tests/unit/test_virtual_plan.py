@@ -125,7 +125,7 @@ def test_both_engines_live_through_the_same_stragglers() -> None:
         assert virtual.computation_s(worker, iteration) == expected
         assert computation_s(ranks)(worker, iteration) == expected
     assert virtual.rate_events
-    assert {event.factor for event in virtual.rate_events} == {0.025, 1.0}
+    assert {event.factor for event in virtual.rate_events} == {0.05, 1.0}
 
 
 @pytest.mark.parametrize(("asked", "bound"), [("none", None), ("auto", 14), ("3", 3)])
