@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -104,10 +105,11 @@ def _panel(axis: Axes, cell: Cell, timed: bool) -> None:
     axis.axhline(1.0, color="0.3", linestyle="--", linewidth=0.7, zorder=1)
     axis.plot([0], [cell.paper], label=REPORTED, **_hollow("D", "black"))
     _value(axis, 0, cell.paper, cell.paper)
-    for place, (estimate, (_, variant, filled, label)) in enumerate(
+    for place, (estimate, (name, variant, filled, label)) in enumerate(
         zip(_estimates(cell, timed), SERIES, strict=True), start=1
     ):
-        _mark(axis, place, estimate, variant, filled, label)
+        dash = cell.throughput[name].median if timed else math.nan
+        _mark(axis, place, estimate, dash, variant, filled, label)
     baseline = f"/ {LOOKS[cell.best_baseline].short}"
     below = axis.get_xaxis_transform()
     axis.text(len(SERIES), -0.02, baseline, transform=below, ha="center", va="top", fontsize=5)
@@ -163,9 +165,12 @@ def _note_share(cell: Cell) -> float:
 
 
 def _mark(
-    axis: Axes, place: int, estimate: Estimate, variant: str, filled: bool, label: str
+    axis: Axes, place: int, estimate: Estimate, dash: float, variant: str, filled: bool, label: str
 ) -> None:
-    """A ratio's median with its interval; a median off every scale is marked by _limitless."""
+    """A ratio's median with its interval, its value clear of the dash for updates a second.
+
+    A median off every scale is marked by _limitless.
+    """
     look = LOOKS[variant]
     style_of = {"marker": look.marker, "color": look.color, "linestyle": "none", "markersize": 4.5}
     fill = style_of if filled else _hollow(look.marker, look.color)
@@ -176,7 +181,7 @@ def _mark(
     if estimate.high == math.inf:
         _value(axis, place, shown, min(estimate.low, shown), below=True)
     else:
-        _value(axis, place, shown, shown if math.isnan(estimate.high) else estimate.high)
+        _value(axis, place, shown, float(np.nanmax([shown, estimate.high, dash])))
     if not math.isnan(estimate.low):
         low, high = max(estimate.low, 1e-9), min(estimate.high, 1e9)
         axis.vlines([place], low, high, color=look.color, linewidth=0.9, zorder=1.5)
