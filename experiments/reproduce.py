@@ -198,7 +198,7 @@ class Reproduction:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m experiments.reproduce", description=__doc__)
-    parser.add_argument("--profile", default="laptop", help="smoke or laptop (default)")
+    parser.add_argument("--profile", default="laptop", help="smoke, laptop (default) or full")
     known = ",".join(known_figures())
     parser.add_argument("--figures", help=f"of {known}; default: those of the profile")
     chosen = parser.parse_args(arguments)

@@ -75,8 +75,9 @@ def _places(jobs: Mapping[str, Sequence[str]], folder: Path) -> dict[str, Path]:
 def _missing(jobs: Mapping[str, Sequence[str]], places: Mapping[str, Path]) -> dict[str, list[str]]:
     """Command lines of the jobs that have not been finished; what is left of those goes."""
     found = {job: _line(jobs[job], at) for job, at in places.items() if not _finished(at)}
-    for job in found:
-        shutil.rmtree(places[job], ignore_errors=True)
+    for place in (places[job] for job in found):
+        if place.exists():
+            shutil.rmtree(place)
     if found:
         print(f"{len(found)} of {len(jobs)} runs to do", flush=True)
     return found

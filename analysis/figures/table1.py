@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -181,7 +180,8 @@ def _mark(
     if estimate.high == math.inf:
         _value(axis, place, shown, min(estimate.low, shown), below=True)
     else:
-        _value(axis, place, shown, float(np.nanmax([shown, estimate.high, dash])))
+        clear_of = [y for y in (shown, estimate.high, dash) if math.isfinite(y)]
+        _value(axis, place, shown, max(clear_of))
     if not math.isnan(estimate.low):
         low, high = max(estimate.low, 1e-9), min(estimate.high, 1e9)
         axis.vlines([place], low, high, color=look.color, linewidth=0.9, zorder=1.5)

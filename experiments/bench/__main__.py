@@ -18,15 +18,17 @@ BENCHES = {
 }
 
 
-def main(names: Sequence[str]) -> int | str:
-    """The worst exit status, or one line where something is not as it must be."""
+def main(names: Sequence[str]) -> int:
+    """The worst exit status; 2 where a name is none."""
     for name in names:
         if name not in BENCHES:
-            return f"bench: '{name}' is none; allowed: {', '.join(BENCHES)}"
+            print(f"bench: '{name}' is none; allowed: {', '.join(BENCHES)}", file=sys.stderr)
+            return 2
     try:
         return max(BENCHES[name]() for name in names or BENCHES)
     except MlfabricError as error:
-        return f"bench: {error}"
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,11 @@ from typing import Any
 
 from experiments.files import write_json
 from experiments.paths import RESULTS
+from mlfabric.errors import MlfabricError
+
+
+class BenchFailed(MlfabricError):
+    """A benchmark that measured nothing that can be told."""
 
 
 def claim(what: str, ratio: float, allowed: str, holds: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.bench.report import claim, report
+from experiments.bench.report import BenchFailed, claim, report
 from experiments.mpiexec import bubble_command, mpi_command
 from experiments.overrides import validate
 from experiments.plan import chunk_bytes
@@ -73,15 +73,24 @@ def share_spread(meetings_s: Sequence[Sequence[float]], alone_s: float) -> float
     Each of `meetings_s` lists, in order, when its transfers came; one alone takes `alone_s`. With
     shares as weights w, transfer i has come when the link has served 1/w_i to a weight of one:
     between two arrivals it has served their gap over the weights still there. So the last gap
-    gives the last but one weight, and so on.
+    gives the last but one weight, and so on. Meetings in which the link idled, so that no weights
+    explain the gaps, are left out; BenchFailed where none is left.
     """
-    variances = []
-    for arrived_s in meetings_s:
-        served = [1.0]
-        for gap_s in reversed(np.diff(arrived_s)):
-            served.append(served[-1] - gap_s / alone_s / sum(1 / level for level in served))
-        variances.append(np.var(np.log(served), ddof=1))
+    found = [served for arrived_s in meetings_s if (served := _served(arrived_s, alone_s))]
+    if not found:
+        raise BenchFailed(f"transport: in none of {len(meetings_s)} meetings was the link busy")
+    variances = [np.var(np.log(served), ddof=1) for served in found]
     return float(np.sqrt(np.mean(variances)))
+
+
+def _served(arrived_s: Sequence[float], alone_s: float) -> list[float]:
+    """1/w of each transfer, the last one's as 1 and first; empty where there is no such w."""
+    served = [1.0]
+    for gap_s in reversed(np.diff(arrived_s)):
+        served.append(served[-1] - float(gap_s) / alone_s / sum(1 / level for level in served))
+        if served[-1] <= 0:
+            return []
+    return served
 
 
 def _chunk_bytes(rate: float) -> int:

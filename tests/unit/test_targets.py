@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +12,8 @@ import pytest
 
 from experiments import fingerprint, study, targets
 from experiments.errors import RunFailed
+from experiments.files import alone
+from experiments.paths import ROOT
 from experiments.pool import Ended
 from experiments.targets import SEEDS, Case
 
@@ -97,6 +101,19 @@ def test_what_an_interrupted_run_has_left_gives_way(
         if left == "a run under way":
             place.write_text(json.dumps({"status": "running"}))
     assert targets._levels(case) == [value + len(SEEDS) for value in first]
+
+
+def test_a_second_study_of_the_same_runs_waits_for_the_first(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    waiting = "from experiments.files import alone; import sys; from pathlib import Path\n"
+    waiting += f"with alone(Path('{tmp_path}/lock'), 'waiting'): print('in', flush=True)"
+    with alone(tmp_path / "lock", "never said"):
+        second = subprocess.Popen([sys.executable, "-c", waiting], cwd=ROOT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(3)
+    assert second.wait(20) == 0
+    assert capfd.readouterr().out == "waiting\nin\n"
 
 
 def test_a_run_that_fails_ends_the_search(

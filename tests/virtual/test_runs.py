@@ -256,3 +256,15 @@ def test_no_link_carries_more_than_it_can():
             into[row["next_hop"]] = into.get(row["next_hop"], 0) + row["bytes"]
         for host, moved in into.items():
             assert moved <= 5.0 * plan.link_bytes_per_s[Link(host, "ingress")] * (1 + 1e-9)
+
+
+def test_unequal_shares_break_up_convoys_and_give_the_same_rows_again():
+    """Equal workers at a busy server: they push together, then pull together, if all is fair."""
+    fair, unequal, again = (
+        timed(virtual_plan("async_ps", 8, share_spread=spread, max_seconds=20.0))
+        for spread in (0.0, 0.4, 0.4)
+    )
+    assert repr(unequal) == repr(again)
+    assert of(unequal, "totals")[0]["applied"] > 1.2 * of(fair, "totals")[0]["applied"]
+    pushed = sum(row["bytes"] for row in of(unequal, "transfer") if row["next_hop"] == "server")
+    assert pushed <= 20.0 * 1e6 * (1 + 1e-9)
