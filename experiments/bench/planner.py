@@ -1,6 +1,6 @@
 """Planning time, its growth and its steadiness; results/bench/planner.json.
 
-`python -m experiments.bench.planner`. One process on one core; times in seconds are medians over
+`make bench ARGS=planner`. One process on one core; times in seconds are medians over
 instances, each the best of some repetitions.
 """
 
@@ -10,7 +10,6 @@ import dataclasses
 import math
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -279,7 +278,3 @@ def _print(
         print(f"{mode:18}{row}{growth[mode]:11.2f}")
     row = "".join(f"{p['straightforward_s'] * 1e3:9.1f}" for p in plain.values())
     print(f"{'straightforward':18}{row}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """What the virtual engine costs as clusters grow; results/bench/scale.json.
 
-`python -m experiments.bench.scale`. Runs of bytes and seconds alone on cluster=paper, one process
+`make bench ARGS=scale`. Runs of bytes and seconds alone on cluster=paper, one process
 on one core: every policy with 1,000 workers of 100 updates each, and from 10 to 10,000 workers with
 fewer.
 """
@@ -67,7 +67,3 @@ def _claim(policy: str, costs: dict[int, dict[str, Any]]) -> dict[str, Any]:
     what = f"{policy}, growth of an update's cost from {SIZES[0]} to {SIZES[-1]:,} workers"
     allowed = f"exponent at most {CLAIMED_EXPONENT}"
     return claim(what, exponent, allowed, exponent <= CLAIMED_EXPONENT)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,6 +1,6 @@
 """How fast the network of the virtual engine is; results/bench/virtual.json.
 
-`python -m experiments.bench.virtual`. Workers compute, push an update to the server and pull a
+`make bench ARGS=virtual`. Workers compute, push an update to the server and pull a
 model, again and again; an event is the end of any of these. One process on one core.
 """
 
@@ -10,7 +10,6 @@ import heapq
 import math
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -205,7 +204,3 @@ def _print(
         print(f"{n:6} workers: {took * 1e6:9.1f} μs an event")
     for n, took in cycles.items():
         print(f"{n:6} flows on one link: {took * 1e6:9.1f} μs for a start and an end")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
