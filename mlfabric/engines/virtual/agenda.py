@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 
@@ -24,7 +24,8 @@ class Agenda:
     def at(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time, or now where that has passed."""
         self.pending += 1
-        self._put(at_s, True, call, arguments)
+        self._asked += 1
+        heappush(self._queue, (max(at_s, self.now), self._asked, True, call, arguments))
 
     def after(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call when `delay_s` seconds have passed."""
@@ -32,7 +33,8 @@ class Agenda:
 
     def watch(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time at which nothing goes on because of it."""
-        self._put(at_s, False, call, arguments)
+        self._asked += 1
+        heappush(self._queue, (max(at_s, self.now), self._asked, False, call, arguments))
 
     def next_s(self) -> float:
         """When the next call is due; inf if there is none."""
@@ -40,12 +42,6 @@ class Agenda:
 
     def step(self) -> None:
         """Go to the next call's time and make it."""
-        self.now, _, counts, call, arguments = heapq.heappop(self._queue)
+        self.now, _, counts, call, arguments = heappop(self._queue)
         self.pending -= counts
         call(*arguments)
-
-    def _put(
-        self, at_s: float, counts: bool, call: Callable[..., None], arguments: tuple[Any, ...]
-    ) -> None:
-        self._asked += 1
-        heapq.heappush(self._queue, (max(at_s, self.now), self._asked, counts, call, arguments))

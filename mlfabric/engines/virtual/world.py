@@ -97,9 +97,9 @@ class World:
             if self.over or (plan.max_updates and counts["applied"] >= plan.max_updates):
                 break
             flows_s, calls_s = fabric.next_s(), agenda.next_s()
-            if not agenda.pending and flows_s == math.inf and not self.streams.stalled:
+            if flows_s == math.inf and not agenda.pending and not self.streams.stalled:
                 raise NothingMoves(f"nothing is left to happen: {self._story()}")
-            if min(flows_s, calls_s) >= plan.max_seconds:
+            if flows_s >= plan.max_seconds and calls_s >= plan.max_seconds:
                 agenda.now = plan.max_seconds
                 break
             if flows_s <= calls_s:

@@ -24,6 +24,7 @@ from mlfabric.engines.virtual.kernels.net import (
     FREE_EDGE,
     FREE_ENTRY,
     FREE_FLOW,
+    FULL,
     GONE,
     HEAD,
     IN_ORDER,
@@ -49,11 +50,13 @@ from mlfabric.engines.virtual.kernels.net import (
     TAIL,
     TIED,
     TIMED,
+    USED,
     WEIGHT,
     Ints,
     Net,
     allowed,
     bring,
+    lone,
     near,
 )
 from mlfabric.engines.virtual.kernels.picking import (
@@ -92,6 +95,8 @@ def _enter(net: Net, flow: int, link: int) -> None:
     net.entry[SOONER, entry], net.entry[LATER, entry] = tail, -1
     if tail >= 0:
         net.entry[LATER, tail] = entry
+        if lone(net, link):
+            net.link[USED, link] = net.flow[RATE, net.entry[ENTRY_FLOW, tail]]
     else:
         net.row[HEAD, link] = entry
     net.row[TAIL, link] = entry
@@ -278,10 +283,11 @@ def set_rate(link: int, bytes_per_s: float, now: float, *arrays: Any) -> None:
     """Change a link's capacity; nothing follows where it neither was nor is full."""
     net = Net(*arrays)
     cross(net, link)
-    was_full = full(net, link)
     net.link[CAPACITY, link] = bytes_per_s
-    if was_full or full(net, link) or net.state[IN_ORDER]:
+    if net.state[IN_ORDER]:
         pick_on(net, link, net.row[HEAD, link], now)
+    elif full(net, link):
+        net.row[FULL, link] = True
 
 
 @compiled

@@ -42,6 +42,7 @@ from mlfabric.engines.virtual.kernels.net import (
     WEIGHT,
     WEIGHTS,
     Net,
+    lone_cap,
     scale,
 )
 
@@ -132,9 +133,9 @@ def _fill(net: Net, again: bool) -> None:
     for i in range(net.state[N_FLOWS]):
         flow = net.work[FLOWS, i]
         net.tag[SETTLED, flow] = 0
-        net.flow[CAP, flow] = net.flow[HELD, flow]
+        net.flow[CAP, flow] = min(net.flow[HELD, flow], lone_cap(net, flow))
         if again:
-            net.flow[CAP, flow] = min(net.flow[HELD, flow], tied_cap(net, flow, 1.0))
+            net.flow[CAP, flow] = min(net.flow[CAP, flow], tied_cap(net, flow, 1.0))
         if net.flow[CAP, flow] < np.inf:
             _push(net, net.flow[CAP, flow] / net.flow[WEIGHT, flow], ~flow)
     for i in range(net.state[N_LINKS]):

@@ -27,16 +27,16 @@ NEVER = 2**62
 # as good as reached from `early` on. No faster than `held`, for what was not picked; `cap` in all.
 # Shares of a full link are as the weights.
 SIZE, MOVED, SINCE, RATE, MARK, CEILING, LAG, AT, EARLY, HELD, CAP, WAS, WEIGHT = range(13)
-FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 13, 7, 4, 5, 5, 6, 15
+FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 13, 7, 4, 6, 5, 6, 15
 # Rows of Net.tag, a flow's whole numbers: its start's number, first entry, edge to its first input,
 # edge to the first flow behind it, the change that picked it last, whether its rate is settled, and
 # the change that has only its times computed anew. A flow with a ceiling has, or had, an input.
 ORDER, PATH, INPUTS, BEHIND, PICKED, SETTLED, TIMED = range(7)
 # Rows of Net.link and of Net.row, a link's whole numbers: its first and last entry, the change that
-# crossed it last, the earliest flow picked there, and how many there are unsettled (`weights`: of
-# those together).
+# crossed it last, whether it was full, the earliest flow picked there, and how many there are
+# unsettled (`weights`: of those together). What a link that no two flows share uses is not noted.
 CAPACITY, USED, FREE, WEIGHTS = range(4)
-HEAD, TAIL, CROSSED, FROM, COUNT = range(5)
+HEAD, TAIL, CROSSED, FULL, FROM, COUNT = range(6)
 # Rows of Net.entry (a flow on a link) and of Net.edge (a flow behind its input, -1 once it ended).
 NEXT, LATER, SOONER, LINK, ENTRY_FLOW = range(5)
 INPUT, CHILD, TIED = range(3, 6)
@@ -96,3 +96,39 @@ def come(net: Net, edge: int, now: float) -> float:
 @inner
 def allowed(net: Net, edge: int, now: float) -> float:
     return float(max(come(net, edge, now), 0.0) * scale(net, edge))
+
+
+@inner
+def lone(net: Net, link: int) -> bool:
+    """Whether no two flows share a link: where sharing is by weights, it is but a cap on a flow."""
+    return bool(net.row[HEAD, link] == net.row[TAIL, link])
+
+
+@inner
+def lone_cap(net: Net, flow: int) -> float:
+    """The cap by links that a flow has to itself."""
+    cap, entry = np.inf, net.tag[PATH, flow]
+    while entry >= 0:
+        link = net.entry[LINK, entry]
+        if lone(net, link):
+            cap = min(cap, net.link[CAPACITY, link])
+        entry = net.entry[NEXT, entry]
+    return cap
+
+
+@inner
+def due(left: float, size: float, speed: float, now: float) -> tuple[float, float]:
+    """When `left` of `size` bytes are through, and from when on they are but for rounding."""
+    if near(left, size, speed, now):
+        return now, now
+    if speed <= 0:
+        return np.inf, np.inf
+    return now + left / speed, now + (left - RESIDUE * size) / speed
+
+
+@inner
+def expect_end(net: Net, flow: int, now: float) -> None:
+    """Have a flow due at its end, or at its mark."""
+    size, left = net.flow[SIZE, flow], min(net.flow[SIZE, flow], net.flow[MARK, flow])
+    at, early = due(left - net.flow[MOVED, flow], size, net.flow[RATE, flow], now)
+    net.flow[AT, flow], net.flow[EARLY, flow] = at, early

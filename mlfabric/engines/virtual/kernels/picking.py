@@ -12,6 +12,7 @@ from mlfabric.engines.virtual.kernels.net import (
     ENTRY_FLOW,
     FLOWS,
     FROM,
+    FULL,
     HEAD,
     IN_ORDER,
     LATER,
@@ -24,10 +25,12 @@ from mlfabric.engines.virtual.kernels.net import (
     ORDER,
     PATH,
     PICKED,
+    RATE,
     RESIDUE,
     USED,
     Net,
     bring,
+    lone,
 )
 
 
@@ -41,17 +44,21 @@ def pick(net: Net, flow: int, now: float) -> None:
 
 
 @inner
+def full(net: Net, link: int) -> bool:
+    used, entry = net.link[USED, link], net.row[HEAD, link]
+    if entry >= 0 and lone(net, link):
+        used = net.flow[RATE, net.entry[ENTRY_FLOW, entry]]
+    return bool(used >= net.link[CAPACITY, link] * (1 - RESIDUE))
+
+
+@inner
 def cross(net: Net, link: int) -> None:
     """Have the link's use computed anew."""
     if net.row[CROSSED, link] != net.state[CHANGE]:
         net.row[CROSSED, link], net.row[FROM, link] = net.state[CHANGE], NEVER
+        net.row[FULL, link] = full(net, link)
         net.work[LINKS, net.state[N_LINKS]] = link
         net.state[N_LINKS] += 1
-
-
-@inner
-def full(net: Net, link: int) -> bool:
-    return bool(net.link[USED, link] >= net.link[CAPACITY, link] * (1 - RESIDUE))
 
 
 @inner
@@ -67,26 +74,25 @@ def pick_on(net: Net, link: int, entry: int, now: float) -> None:
 
 
 @inner
-def _pick_link(net: Net, entry: int, beyond: bool, now: float) -> None:
-    """Pick those on a flow's link that lose or gain what it takes."""
+def _pick_later(net: Net, entry: int, beyond: bool, now: float) -> None:
+    """Pick those on a flow's link that are served after it."""
     link = net.entry[LINK, entry]
     cross(net, link)
-    first = net.row[HEAD, link]
-    if net.state[IN_ORDER]:
-        first = net.entry[LATER, entry] if beyond else entry
-    elif not full(net, link):
-        return
+    first = net.entry[LATER, entry] if beyond else entry
     if first >= 0 and net.tag[ORDER, net.entry[ENTRY_FLOW, first]] < net.row[FROM, link]:
         pick_on(net, link, first, now)
 
 
 @inner
 def pick_beside(net: Net, flow: int, beyond: bool, now: float) -> None:
-    """Pick the flows that lose or gain what `flow` takes: those on its full links, and those
-    behind it; where flows are served in order only later ones (`beyond`: itself not)."""
+    """Pick the flows that lose or gain what `flow` takes: those behind it, and where flows are
+    served in order later ones (`beyond`: itself not); else its links are crossed."""
     entry = net.tag[PATH, flow]
     while entry >= 0:
-        _pick_link(net, entry, beyond, now)
+        if net.state[IN_ORDER]:
+            _pick_later(net, entry, beyond, now)
+        elif not lone(net, net.entry[LINK, entry]):
+            cross(net, net.entry[LINK, entry])
         entry = net.entry[NEXT, entry]
     edge = net.tag[BEHIND, flow]
     while edge >= 0:

@@ -13,17 +13,18 @@ from mlfabric.engines.virtual.kernels.net import (
     CEILING,
     CHANGE,
     CHILD,
+    CROSSED,
     EARLY,
     END,
     ENTRY_FLOW,
     FLOWS,
+    FULL,
     HEAD,
     IN_ORDER,
     INPUT,
     INPUTS,
     LATER,
     LINKS,
-    MARK,
     MARKED,
     MOVED,
     N_FLOWS,
@@ -31,33 +32,26 @@ from mlfabric.engines.virtual.kernels.net import (
     N_MARKED,
     NEXT,
     ORDER,
+    PICKED,
     RATE,
-    RESIDUE,
     SIZE,
     TIED,
     TOUCHED,
     USED,
     Net,
     come,
+    due,
+    expect_end,
     near,
     scale,
 )
 from mlfabric.engines.virtual.kernels.picking import full, pick_beside, pick_on
-
-
-@inner
-def _due(left: float, size: float, speed: float, now: float) -> tuple[float, float]:
-    """When `left` of `size` bytes are through, and from when on they are but for rounding."""
-    if near(left, size, speed, now):
-        return now, now
-    if speed <= 0:
-        return np.inf, np.inf
-    return now + left / speed, now + (left - RESIDUE * size) / speed
+from mlfabric.engines.virtual.kernels.stars import settle_star
 
 
 @inner
 def _expect(net: Net, flow: int, left: float, size: float, speed: float, now: float) -> None:
-    at, early = _due(left, size, speed, now)
+    at, early = due(left, size, speed, now)
     net.flow[AT, flow] = min(net.flow[AT, flow], at)
     net.flow[EARLY, flow] = min(net.flow[EARLY, flow], early)
 
@@ -98,9 +92,7 @@ def _schedule(net: Net, row: int, count: int, now: float) -> None:
     """Note when flows are due next: their end, their mark, or what holds them back."""
     for i in range(count):
         flow = net.work[row, i]
-        size, left = net.flow[SIZE, flow], min(net.flow[SIZE, flow], net.flow[MARK, flow])
-        at, early = _due(left - net.flow[MOVED, flow], size, net.flow[RATE, flow], now)
-        net.flow[AT, flow], net.flow[EARLY, flow] = at, early
+        expect_end(net, flow, now)
         if net.tag[INPUTS, flow] >= 0:
             _expect_held(net, flow, now)
 
@@ -132,6 +124,40 @@ def _forget_removed(net: Net, row: int, count: int) -> int:
 
 
 @inner
+def _forget_settled(net: Net) -> None:
+    """Leave those that a star settled out of what is to be computed."""
+    flows, links = 0, 0
+    for i in range(net.state[N_FLOWS]):
+        if net.tag[PICKED, net.work[FLOWS, i]] == net.state[CHANGE]:
+            net.work[FLOWS, flows] = net.work[FLOWS, i]
+            flows += 1
+    for i in range(net.state[N_LINKS]):
+        if net.row[CROSSED, net.work[LINKS, i]] == net.state[CHANGE]:
+            net.work[LINKS, links] = net.work[LINKS, i]
+            links += 1
+    net.state[N_FLOWS], net.state[N_LINKS] = flows, links
+
+
+@inner
+def _pick_affected(net: Net, flows: int, links: int, now: float) -> None:
+    """Pick whom the flows and links picked and crossed affect, those from `flows` and `links` on;
+    what is a star is settled."""
+    while flows < net.state[N_FLOWS] or links < net.state[N_LINKS]:
+        if links < net.state[N_LINKS]:
+            link = net.work[LINKS, links]
+            links += 1
+            if net.state[IN_ORDER] or not net.row[FULL, link] or settle_star(net, link, now):
+                continue
+            pick_on(net, link, net.row[HEAD, link], now)
+        else:
+            flow = net.work[FLOWS, flows]
+            flows += 1
+            if net.tag[PICKED, flow] == net.state[CHANGE]:
+                pick_beside(net, flow, False, now)
+    _forget_settled(net)
+
+
+@inner
 def _soonest(net: Net) -> float:
     at = np.inf
     for flow in range(net.state[END]):
@@ -145,17 +171,17 @@ def recompute(now: float, *arrays: Any) -> float:
     net = Net(*arrays)
     net.state[N_FLOWS] = _forget_removed(net, FLOWS, net.state[N_FLOWS])
     marked = _forget_removed(net, MARKED, net.state[N_MARKED])
-    done, seen = -1, 0
-    while done < net.state[N_FLOWS]:
-        while seen < net.state[N_FLOWS]:
-            pick_beside(net, net.work[FLOWS, seen], False, now)
-            seen += 1
-        done = seen
+    flows, links = 0, 0
+    while True:
+        _pick_affected(net, flows, links, now)
+        flows, links = net.state[N_FLOWS], net.state[N_LINKS]
         share(net, now)
         _widen(net, now)
+        if net.state[N_FLOWS] == flows:
+            break
     _schedule(net, MARKED, marked, now)
-    _schedule(net, FLOWS, done, now)
-    net.state[TOUCHED] += done
+    _schedule(net, FLOWS, flows, now)
+    net.state[TOUCHED] += flows
     net.state[CHANGE] += 1
     net.state[N_FLOWS] = net.state[N_LINKS] = net.state[N_MARKED] = 0
     return _soonest(net)
