@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 TransferKind = Literal["update", "sum"]
 
 
-@dataclass(frozen=True)
-class StartTransfer:
+class StartTransfer(NamedTuple):
     """`src` sends the update, or the sum of the updates, named to `dst` (the next hop).
 
     `inputs` are transfers that arrive at `src`: they are summed with what `src` holds and passed
@@ -24,8 +22,7 @@ class StartTransfer:
     inputs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CancelTransfer:
+class CancelTransfer(NamedTuple):
     """`src` stops sending; what has arrived at `dst` is thrown away."""
 
     transfer: str
@@ -33,8 +30,7 @@ class CancelTransfer:
     dst: str
 
 
-@dataclass(frozen=True)
-class DropUpdate:
+class DropUpdate(NamedTuple):
     """The update will not be applied: its delay would have been `delay` versions."""
 
     update: str
@@ -42,8 +38,7 @@ class DropUpdate:
     delay: int
 
 
-@dataclass(frozen=True)
-class CommitGroup:
+class CommitGroup(NamedTuple):
     """The server applies what transfer `transfer` brought; `version` is the one it had before.
 
     `delays[i]` is the delay of `updates[i]`: version before minus version pulled.
@@ -56,8 +51,7 @@ class CommitGroup:
     version: int
 
 
-@dataclass(frozen=True)
-class DistributeModel:
+class DistributeModel(NamedTuple):
     """The server freezes its model and sends it along a tree.
 
     `edges` are (transfer, src, dst), a parent's edge before its children's; `since` is the oldest
@@ -69,8 +63,7 @@ class DistributeModel:
     edges: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True)
-class WakeAt:
+class WakeAt(NamedTuple):
     """Report `Woken` at time `at_s`."""
 
     at_s: float

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     """What the scheduler knows of an update; the values stay with the worker.
 
     `bytes` on the wire; `version` is the model version it was computed from; `ready_s` is when it
@@ -21,15 +20,13 @@ class Update:
     norm: float = 0.0
 
 
-@dataclass(frozen=True)
-class UpdateReady:
+class UpdateReady(NamedTuple):
     """A worker has computed an update and would like to send it."""
 
     update: Update
 
 
-@dataclass(frozen=True)
-class TransferProgress:
+class TransferProgress(NamedTuple):
     """The receiver sees a transfer come at `bytes_per_s`, having `bytes` of it."""
 
     transfer: str
@@ -37,15 +34,13 @@ class TransferProgress:
     bytes_per_s: float
 
 
-@dataclass(frozen=True)
-class TransferEnding:
+class TransferEnding(NamedTuple):
     """The receiver has all of a transfer but its last chunks: a successor may start."""
 
     transfer: str
 
 
-@dataclass(frozen=True)
-class TransferDone:
+class TransferDone(NamedTuple):
     """The receiver holds a transfer completely.
 
     `bytes` were really moved; `bytes_per_s` is the rate that the receiver saw, None where the
@@ -57,24 +52,21 @@ class TransferDone:
     bytes_per_s: float | None
 
 
-@dataclass(frozen=True)
-class ModelRequested:
+class ModelRequested(NamedTuple):
     """A worker waits for a model newer than the version it holds."""
 
     worker: str
     held_version: int
 
 
-@dataclass(frozen=True)
-class RateMeasured:
+class RateMeasured(NamedTuple):
     """The current rate of both directions of a host's link, told by whoever knows it."""
 
     host: str
     bytes_per_s: float
 
 
-@dataclass(frozen=True)
-class Woken:
+class Woken(NamedTuple):
     """The time asked for by a `WakeAt` has come."""
 
 

@@ -53,6 +53,8 @@ class Payload:
 
     def norm(self) -> float:
         """L2 norm of float values, L1 norm of counts (L2 [paper], L1 [ours])."""
+        if not len(self.values):
+            return 0.0
         if self.values.dtype.kind == "i":
             return float(np.abs(self.values, dtype=np.int64).sum())
         return float(np.linalg.norm(self.values))

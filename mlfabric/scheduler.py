@@ -67,13 +67,14 @@ class Scheduler:
         network = Network((settings.server, *settings.workers), settings.topology)
         line = {link: settings.line_bytes_per_s[link.host] for link in network.link_row}
         memory_s = settings.rate_memory_s if settings.bandwidth == "measured" else math.inf
-        self._rates = RateEstimator(line, memory_s, settings.topology)
+        self._rates = RateEstimator(line, memory_s)
         self._loads = LinkLoads(network, line)
         self._queue = StartQueue(self._loads)
         self._ingress = network.link_row[Link(settings.server, "ingress")]
         self._egress = network.link_row[Link(settings.server, "egress")]
         self._row = network.link_row
         self._waiting = WaitingUpdates()
+        self._aged = False
         self._groups: dict[OpenGroup, None] = {}
         workers, most = len(settings.workers), settings.batch_updates
         self._time = Opportunity(self._loads, self._ingress, self._groups, workers, most)
@@ -99,7 +100,7 @@ class Scheduler:
         actions: list[Action] = []
         if self._arrived:
             actions += self._commit(now)
-        if self._waiting:
+        if self._waiting.count:
             actions += self._plan(now)
         actions += self._start_transfers(now)
         if self._requests:
@@ -110,6 +111,7 @@ class Scheduler:
 
     def _handle_update_ready(self, event: UpdateReady, now: float) -> None:
         self._waiting.add(event.update)
+        self._aged = True
         self._time.news += 1
 
     def _handle_transfer_progress(self, event: TransferProgress, now: float) -> None:
@@ -155,7 +157,7 @@ class Scheduler:
         fed = transfer.slowest_source()
         if fed is not None:
             expected = min(transfer.expected_bytes_per_s, fed)
-            self._rates.compared(transfer.links, seen, expected, now)
+            self._rates.observed(transfer.links, seen, expected, now)
 
     def _believe(self, now: float) -> None:
         """Pass on what has been learned of links."""
@@ -199,6 +201,7 @@ class Scheduler:
         del self._groups[group]
         self._arrived -= 1
         before, self.version = self.version, self.version + len(group.members)
+        self._aged = True
         return CommitGroup(
             transfer=group.crossing.id,
             updates=tuple(u.id for u in group.members),
@@ -237,7 +240,7 @@ class Scheduler:
 
         A plan is tentative: the next one starts afresh from what has not begun.
         """
-        dropped = self._drop_hopeless()
+        dropped = self._drop_hopeless() if self._aged else []
         if not self._time.has_come(self._waiting, not self._planned, now):
             return dropped
         for group in list(self._planned):
@@ -250,6 +253,7 @@ class Scheduler:
 
     def _drop_hopeless(self) -> list[Action]:
         """Drop what would be too late even if it were applied at once, planned or not."""
+        self._aged = False
         if self.settings.delay_bound is None:
             return []
         late = self._waiting.take_older_than(self.version - self.settings.delay_bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, NamedTuple
 
 Direction = Literal["egress", "ingress", "up", "down"]
@@ -35,6 +36,8 @@ class Topology:
 
     def path(self, src: str, dst: str) -> tuple[Link, ...]:
         """Links from `src` up to the lowest common switch and down to `dst`; none on one host."""
+        if not self.above and src != dst:  # the same as below, without climbing
+            return _interface(src, "egress"), _interface(dst, "ingress")
         up, down = self.climb(src), self.climb(dst)
         while up and down and up[-1] == down[-1]:
             up, down = up[:-1], down[:-1]
@@ -42,6 +45,8 @@ class Topology:
         falling = tuple(Link(node, "down" if node != dst else "ingress") for node in down)
         return (*rising, *reversed(falling))
 
+
+_interface = cache(Link)
 
 BIG_SWITCH = Topology()
 """Every host is attached to one non-blocking switch."""

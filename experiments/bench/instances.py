@@ -151,5 +151,5 @@ def pressed(n: int, seed: int) -> Batch:
     """A batch whose delay bound is tight: versions are drawn so that some have no slack left."""
     rng = random.Random(f"pressed/{n}/{seed}")
     batch = cluster(n, 0, seed)
-    updates = tuple(replace(update, version=rng.randrange(n)) for update in batch.updates)
+    updates = tuple(update._replace(version=rng.randrange(n)) for update in batch.updates)
     return replace(batch, updates=updates, delay_bound=n, aggregation="none")

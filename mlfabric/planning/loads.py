@@ -111,19 +111,18 @@ class LinkLoads:
     def route(self, transfer: Transfer) -> None:
         """Find its links and what it wants of them: `START_SHARE` of the path's bandwidth."""
         if not transfer.rows:
-            transfer.links = self._path(transfer.src, transfer.dst)
+            transfer.links = self.network.topology.path(transfer.src, transfer.dst)
             transfer.rows = tuple([self._row[link] for link in transfer.links])
         transfer.wanted = START_SHARE * min([self._rates[row] for row in transfer.rows])
 
-    def _path(self, src: str, dst: str) -> tuple[Link, ...]:
-        topology = self.network.topology
-        if topology.above:
-            return topology.path(src, dst)
-        return Link(src, "egress"), Link(dst, "ingress")  # the same, without looking for racks
-
     def fits(self, transfer: Transfer) -> bool:
         """Whether every link of its path has what it wants."""
-        return min([self.free(row) for row in transfer.rows]) >= transfer.wanted
+        return self._room(transfer) >= transfer.wanted
+
+    def _room(self, transfer: Transfer) -> float:
+        """Bytes/s that its path has left."""
+        rates, taken = self._rates, self._taken
+        return min([rates[row] - taken[row] for row in transfer.rows])
 
     def start(self, transfer: Transfer, now: float) -> None:
         """Count it as running; it is expected to take what its path has free, half at least.
@@ -132,7 +131,7 @@ class LinkLoads:
         """
         self.route(transfer)
         transfer.started_s = now
-        rate = max(min([self.free(row) for row in transfer.rows]), transfer.wanted)
+        rate = max(self._room(transfer), transfer.wanted)
         if transfer.inputs:
             transfer.sources = tuple([t for t in transfer.inputs if not t.arrived])
         if transfer.sources and transfer.kind != "model":
@@ -163,10 +162,12 @@ class LinkLoads:
     def _weigh(self, row: int) -> None:
         """Add up afresh what is taken of a link: sums that are kept for long would drift."""
         self.changes[row] += 1
-        before = self._taken[row]
-        self._taken[row] = sum([t.expected_bytes_per_s for t in self._on[row].values()])
-        if self._taken[row] < before:
+        taken = 0.0
+        for transfer in self._on[row].values():
+            taken += transfer.expected_bytes_per_s
+        if taken < self._taken[row]:
             self.freed[row] = None
+        self._taken[row] = taken
 
     def first_time_at(self, row: int, bytes_per_s: float, queued: float, now: float) -> float:
         """First time at which a link has this much free, `queued` bytes having crossed it first.

@@ -48,7 +48,7 @@ class Opportunity:
 
     def has_come(self, waiting: WaitingUpdates, dry: bool, now: float) -> bool:
         """Whether to plan now what waits; `dry`: nothing that was planned is left to start."""
-        count = len(waiting)
+        count = waiting.count
         if not count or (not dry and self.news < _worth_planning(min(count, self._most))):
             return False
         ahead_s = 0.0

@@ -61,7 +61,7 @@ class StartQueue:
         """The next transfer that its links have room for, out of the queue; start it."""
         if self._loads.freed:
             for row in self._loads.freed:
-                if row in self._under:
+                if self._loads.free(row) >= self._lowest.get(row, math.inf):
                     self._look_on(row, iter(self._under[row].copy()))
             self._loads.freed.clear()
         while self._trial:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlfabric.topology import BIG_SWITCH, Link, Topology
+from mlfabric.topology import Link
 
 TOLERANCE = 0.15
 """A rate this close to the expected one is noise, and no news [ours]."""
@@ -23,7 +23,6 @@ class RateEstimator:
 
     line: Mapping[Link, float]
     memory_s: float
-    topology: Topology = BIG_SWITCH
     _estimate: dict[Link, float] = field(default_factory=dict)
     _confirmed: dict[Link, float] = field(default_factory=dict)
     _due: list[tuple[float, Link]] = field(default_factory=list)
@@ -55,11 +54,7 @@ class RateEstimator:
         self._confirmed[link] = now
         self._believe(link, min(bytes_per_s, self.line[link]))
 
-    def observed(self, src: str, dst: str, seen: float, expected: float, now: float) -> None:
-        """A transfer from `src` to `dst` went at `seen`; see `compared`."""
-        self.compared(self.topology.path(src, dst), seen, expected, now)
-
-    def compared(self, links: Sequence[Link], seen: float, expected: float, now: float) -> None:
+    def observed(self, links: Sequence[Link], seen: float, expected: float, now: float) -> None:
         """A transfer over `links` that had `expected` bytes/s to itself went at `seen`.
 
         A faster one proves both links. A slower one is blamed on the link whose higher rate was
@@ -70,9 +65,10 @@ class RateEstimator:
             self._set(culprit, seen, now)
             return
         for link in links:
-            if seen > self.rate(link, now) * (1 + TOLERANCE):
+            believed = self.rate(link, now)
+            if seen > believed * (1 + TOLERANCE):
                 self._set(link, seen, now)
-            elif seen > self.rate(link, now) * (1 - TOLERANCE):
+            elif seen > believed * (1 - TOLERANCE):
                 self._confirmed[link] = now
 
     def _set(self, link: Link, bytes_per_s: float, now: float) -> None:

@@ -113,14 +113,34 @@ class Both:
             assert moved == pytest.approx(self.plain.flows[name].moved, rel=NEAR, abs=NEAR)
             self.plain.cancel(name)
 
+    def assert_same_ends(self):
+        """Of those that have ended in the plain network; not a number: cancelled."""
+        ends = {name: flow.ended for name, flow in enumerate(self.plain.flows)}
+        expected = {n: at for n, at in ends.items() if at is not None and not math.isnan(at)}
+        assert self.ended == pytest.approx(expected, rel=NEAR, abs=NEAR)
+
 
 @given(capacities, scripts, st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_ends_are_those_of_the_plain_network(capacity, script, in_order):
-    both = Both(capacity, in_order).run(script)
-    expected = {i: f.ended for i, f in enumerate(both.plain.flows) if f.ended is not None}
-    expected = {i: at for i, at in expected.items() if not math.isnan(at)}
-    assert both.ended == pytest.approx(expected, rel=NEAR, abs=NEAR)
+    Both(capacity, in_order).run(script).assert_same_ends()
+
+
+meetings = st.builds(
+    Change,
+    st.sampled_from(["start"] * 6 + ["rate", "cancel"]),
+    st.just(0.0) | st.integers(1, 60).map(lambda n: n * math.pi / 30),
+    st.integers(0, 20),
+    st.sampled_from([(0,), (0, 1), (0, 2), (3, 0), (4, 0)]),
+    st.integers(1, 12).map(float),
+    weight=st.sampled_from([1.0, 0.3, 2.5]),
+)
+
+
+@given(capacities, st.lists(meetings, min_size=2, max_size=14))
+@settings(max_examples=150, deadline=None)
+def test_flows_that_meet_on_one_link_end_as_in_the_plain_network(capacity, script):
+    Both(capacity, in_order=False, look=assert_fair).run(script).assert_same_ends()
 
 
 def assert_fair(both):

@@ -111,7 +111,7 @@ def shifted(batch, seconds):
             for link, profile in batch.residual.profiles().items()
         }
     )
-    updates = tuple(replace(u, ready_s=u.ready_s + seconds) for u in batch.updates)
+    updates = tuple(u._replace(ready_s=u.ready_s + seconds) for u in batch.updates)
     return replace(
         batch,
         updates=updates,

@@ -122,7 +122,7 @@ def test_a_sum_has_the_bytes_of_its_members_up_to_the_model(model_bytes, total):
 
 def test_an_update_at_the_server_itself_is_there_when_ready():
     batch = batch_of([1, 1], ready=[0.0, 2.0])
-    at_server = dataclasses.replace(batch.updates[1], worker="s")
+    at_server = batch.updates[1]._replace(worker="s")
     best = optimum(dataclasses.replace(batch, updates=(batch.updates[0], at_server)))
     assert best.completion_s == {"u1": 1.0, "u2": 2.0}
 

@@ -54,7 +54,7 @@ def test_the_same_number_is_the_same_instance(family):
 @pytest.mark.parametrize(("shift_s", "on_grid"), [(0.0, True), (0.5, False)])
 def test_a_plan_off_the_grid_is_noticed(shift_s, on_grid):
     batch = draw("equal", 0)
-    shifted = tuple(replace(update, ready_s=shift_s) for update in batch.updates)
+    shifted = tuple(update._replace(ready_s=shift_s) for update in batch.updates)
     assert gap.on_grid(plan(replace(batch, updates=shifted, aggregation="none"))) is on_grid
 
 

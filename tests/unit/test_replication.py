@@ -63,7 +63,7 @@ def test_the_server_waits_for_the_replica_where_the_next_group_would_break_the_b
 def test_a_run_goes_before_the_group_that_waits_for_it():
     """Both updates are w1's: u1 to the server (10), to the replica (20), then u2 to each."""
     batch, _ = two_direct()
-    updates = (batch.updates[0], replace(batch.updates[1], worker="w1"))
+    updates = (batch.updates[0], batch.updates[1]._replace(worker="w1"))
     batch = replace(batch, updates=updates)
     plan = realize(batch, [direct(update, "s") for update in updates])
     replicated = replicate(batch, plan, Replica("r", 1.0))
@@ -124,7 +124,7 @@ def test_what_precedes_the_first_wait_stays_as_planned():
     rates = {"s": 1, "r": 1, "w1": 0.5, "w2": 1}
     batch = replace(batch, residual=make_batch(rates, ()).residual)
     plan = realize(
-        batch, [direct(batch.updates[0], "s"), direct(replace(batch.updates[1], bytes=5), "s")]
+        batch, [direct(batch.updates[0], "s"), direct(batch.updates[1]._replace(bytes=5), "s")]
     )
     assert commits(plan.groups) == [("u2", 7, 10), ("u1", 8, 20)]
     assert replicate(batch, plan, Replica("r", 2.0)).plan.groups == plan.groups
@@ -147,7 +147,7 @@ def test_a_chunked_sum_is_still_chunked_after_a_wait():
 def test_a_host_sums_the_next_run_when_the_last_one_has_left():
     """Runs of three: the first is at the replica at 80 as above, its sum then leaves b."""
     batch, _ = three_direct(aggregators=("b",))
-    more = [replace(u, id=f"{u.id}'", ready_s=30.0) for u in batch.updates]
+    more = [u._replace(id=f"{u.id}'", ready_s=30.0) for u in batch.updates]
     batch = replace(batch, updates=(*batch.updates, *more))
     plan = realize(batch, [direct(update, "s") for update in batch.updates])
     first, second = replicate(batch, plan, Replica("r", 3.0)).groups

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from experiments.bench import __main__ as bench
 from experiments.bench.report import BenchFailed
 from experiments.bench.transport import share_spread
 from mlfabric.engines.virtual.fabric import Fabric
-from mlfabric.engines.virtual.streams import _weights
+from mlfabric.engines.virtual.shares import Shares
 from mlfabric.errors import SettingError
 from mlfabric.topology import Link
 
@@ -53,12 +51,25 @@ def test_a_meeting_with_an_idle_link_is_left_out():
         share_spread([idle], 1.0)
 
 
+def weights(seed, spread, dst="b", count=3000):
+    shares = Shares(seed, spread)
+    return [shares.next("a", dst) for _ in range(count)]
+
+
 def test_weights_follow_from_the_seed_and_have_the_spread():
-    first, second, other = (list(itertools.islice(_weights(seed, 0.4), 3000)) for seed in (1, 1, 2))
-    assert first == second
-    assert first != other
+    first = weights(1, 0.4)
+    assert first == weights(1, 0.4)
+    assert not set(first) & set(weights(2, 0.4))
+    assert not set(first) & set(weights(1, 0.4, dst="c"))
+    assert np.mean(np.log(first)) == pytest.approx(0.0, abs=0.03)
     assert np.std(np.log(first)) == pytest.approx(0.4, rel=0.05)
-    assert set(itertools.islice(_weights(1, 0.0), 100)) == {1.0}
+    assert set(weights(1, 0.0, count=100)) == {1.0}
+
+
+def test_weights_do_not_depend_on_what_other_hosts_send():
+    shares = Shares(1, 0.4)
+    mixed = [(shares.next("a", "b"), shares.next("c", "b"), shares.next("b", "a"))[0] for _ in "ab"]
+    assert mixed == weights(1, 0.4, count=2)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, 1e-4, 1e4, float("nan")])

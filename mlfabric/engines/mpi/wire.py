@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgpack
@@ -14,7 +13,7 @@ _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for module in (events, actions)
     for kind in vars(module).values()
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type)
+    if isinstance(kind, type) and issubclass(kind, tuple)
 }
 
 
@@ -33,11 +32,10 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if type(value).__name__ in _KINDS:
+        return {"$": type(value).__name__, **value._asdict()}
     if isinstance(value, tuple):
         return list(value)
-    if type(value).__name__ in _KINDS:
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return {"$": type(value).__name__, **fields}
     raise TypeError(f"cannot send a {type(value).__name__}")
 
 

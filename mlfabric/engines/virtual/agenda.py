@@ -29,7 +29,9 @@ class Agenda:
 
     def after(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call when `delay_s` seconds have passed."""
-        self.at(self.now + delay_s, call, *arguments)
+        self.pending += 1
+        self._asked += 1
+        heappush(self._queue, (self.now + delay_s, self._asked, True, call, arguments))
 
     def watch(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time at which nothing goes on because of it."""

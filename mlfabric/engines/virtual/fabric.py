@@ -77,7 +77,8 @@ class Fabric:
         behind: Sequence[int] = (),
         lag_bytes: float = 0.0,
         weight: float = 1.0,
-        mark: float | None = None,
+        mark: float = math.inf,
+        then: float = math.inf,
     ) -> int:
         """Start a flow over `path`; returns its number.
 
@@ -85,7 +86,8 @@ class Fabric:
         The share of it that has moved never exceeds, for any live flow of `behind`, the share of
         that one that has moved, less `lag_bytes` of it. Where flows share a link, shares are as
         their weights, from a thousandth to a thousand; nobody's is above that of a live flow of
-        `behind`. `mark`: see `set_mark`.
+        `behind`. It is reported when it has moved `mark` bytes, and then once more when it has
+        moved `then`, if that is more.
         """
         if not (0 <= n_bytes < math.inf and 0 <= lag_bytes < math.inf):
             raise SettingError(
@@ -93,10 +95,10 @@ class Fabric:
             )
         if not 1e-3 <= weight <= 1e3:
             raise SettingError(f"weight={weight}: allowed are numbers from 0.001 to 1000")
-        place, asked = self._place, math.inf if mark is None else float(mark)
+        place = self._place
         links = np.array([place[link] for link in path], np.int64)
         inputs = np.array(behind, np.int64) if behind else _NONE
-        how = (float(n_bytes), asked, float(lag_bytes), float(weight), now)
+        how = (float(n_bytes), float(mark), float(then), float(lag_bytes), float(weight), now)
         self._change(now)
         flow = changes.start(links, inputs, *how, *self._net)
         if flow < 0:
@@ -105,7 +107,7 @@ class Fabric:
         return flow
 
     def set_mark(self, flow: int, moved_bytes: float, now: float) -> None:
-        """Report when a flow has moved so many bytes, instead of what was asked before."""
+        """Report when a flow has moved so many bytes, instead of at its next mark."""
         self._change(now)
         changes.set_mark(flow, float(moved_bytes), now, *self._net)
 
@@ -145,7 +147,7 @@ class Fabric:
         while self.next_s() <= now:
             self._change(self._next_s)
             count = changes.reach(self._reports, self._now, *self._net)
-            reports += self._reports[:, :count].T.tolist()
+            reports += self._reports[:count].tolist()
             if self._now == now:
                 break
         self._move(now)
@@ -185,7 +187,7 @@ class Fabric:
         work = np.zeros((3, max(flows, links)), np.int64)
         work[:, : self._net.work.shape[1]] = self._net.work
         self._net = self._net._replace(heap=heap, work=work)
-        self._reports = np.zeros((3, flows), np.int64)
+        self._reports = np.zeros((flows, 3), np.int64)
 
     def _widen_flows(self, flows: int) -> None:
         first = self._net.flow.shape[1]

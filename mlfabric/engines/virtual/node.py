@@ -26,6 +26,7 @@ class VirtualNode:
 
     def __init__(self, host: str, world: World) -> None:
         self.host = host
+        self.plan: VirtualPlan = world.plan
         self.waiting_for = "the end of the run"
         self.counts: dict[str, int] = {}
         self.asked_s = 0.0
@@ -34,41 +35,38 @@ class VirtualNode:
         self.trainer: Trainer | None = None
         self._loaded = False
         self._world = world
-        self._handlers: dict[str, Callable[[str, Any], None]] = {}
-
-    @property
-    def plan(self) -> VirtualPlan:
-        return self._world.plan
+        self._agenda = world.agenda
+        self._nodes = world.nodes
+        self._rows = world.rows
+        self._delay_s = {host: 0.0}
+        self.handlers: dict[str, Callable[[str, Any], None]] = {}
 
     @property
     def stopping(self) -> bool:
         return self._world.over
 
     def now(self) -> float:
-        return self._world.agenda.now
+        return self._agenda.now
 
     # -- messages ----------------------------------------------------------------------------
 
     def on(self, kind: str, handler: Callable[[str, Any], None]) -> None:
-        self._handlers[kind] = handler
+        self.handlers[kind] = handler
 
     def send(self, host: str, kind: str, body: Any = None) -> None:
-        world = self._world
-        delay_s = 0.0
-        if host != self.host:
-            delay_s = world.plan.message_s + world.streams.latency_s(self.host, host)
-        world.agenda.after(delay_s, world.nodes[host].receive, self.host, kind, body)
-
-    def receive(self, src: str, kind: str, body: Any) -> None:
-        """A message has come."""
-        self._handlers[kind](src, body)
+        delay_s = self._delay_s.get(host)
+        if delay_s is None:
+            hops = len(self.plan.context.topology.path(self.host, host))
+            delay_s = self._delay_s[host] = self.plan.message_s + self.plan.hop_s * hops
+        self._agenda.after(delay_s, self._nodes[host].handlers[kind], self.host, body)
 
     def report(self, event: Event) -> None:
         if self._world.coordinator is not None:
             self.send(self._world.coordinator, "event", event)
 
     def record(self, row: str, **values: Any) -> None:
-        self._world.rows.append({"row": row, **values})
+        values["row"] = row
+        self._rows.append(values)
 
     def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
         self._world.snapshots.offer(model, version, self.now(), last=last)
@@ -76,7 +74,7 @@ class VirtualNode:
     # -- streams -----------------------------------------------------------------------------
 
     def wire_bytes(self, payload: Payload) -> int:
-        return self._world.plan.wire.bytes(payload)
+        return self.plan.wire.bytes(payload)
 
     def stream(self, dst: str, header: Header, payload: Payload) -> Stream:
         return self._world.streams.send(self.host, dst, header, payload, self.wire_bytes(payload))
@@ -147,7 +145,7 @@ class VirtualNode:
         worker = self._world.worker_number[self.host]
         seconds = self.plan.computation_s(worker, iteration)
         row = (worker, iteration, started_s, seconds)
-        self._world.agenda.after(seconds, self._computed, row, payload, done)
+        self._agenda.after(seconds, self._computed, row, payload, done)
 
     def _compute(self, view: NDArray[Any]) -> Payload:
         if self.trainer is None:
@@ -179,7 +177,7 @@ class VirtualNode:
     # -- alarms ------------------------------------------------------------------------------
 
     def wake_at(self, at_s: float, call: Callable[[], None]) -> None:
-        self._world.agenda.at(at_s, call)
+        self._agenda.at(at_s, call)
 
     def watch_rates(self, tell: Callable[[str, float], None]) -> None:
         self._world.rate_watchers.append(tell)

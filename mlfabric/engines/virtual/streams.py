@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from mlfabric.engines.roles.node import Header
 from mlfabric.engines.virtual.agenda import Agenda
@@ -14,10 +14,6 @@ from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.shares import Shares
 from mlfabric.payload import Payload
 from mlfabric.topology import Link
-
-MARK_GROWTH = 4.0
-"""Receivers look at a transfer's rate each time this many times the bytes have come [ours]: from
-1.1 to 8, updates/s and delays agree within what seeds vary, while 4 costs half of 1.1."""
 
 NEWS_SHARE = 0.25
 """A rate that differs by this share from the last reported one is news, as on real ranks."""
@@ -34,10 +30,12 @@ class Stream:
         self.header = header
         self.n_bytes = n_bytes
         self.last_chunk_at = float((math.ceil(n_bytes / chunk_bytes) - 1) * chunk_bytes)
+        self.path: tuple[Link, ...] = ()
+        self.latency_s = 0.0
         self.sent_s = 0.0
         self.announced_s = 0.0
         self.received_bytes = 0.0
-        self.mark = math.inf
+        self.mark = self.then = math.inf
         self.done = False
         self.cut_short = False
         self.bytes_per_s: float | None = None
@@ -72,18 +70,46 @@ class Stream:
             self.bytes_per_s = (moved - bytes_then) / (now - then)
 
 
+class Receiver(Protocol):
+    """The host at the end of a stream."""
+
+    def announced(self, stream: Stream) -> None:
+        """It learns of the stream."""
+
+    def progress(self, stream: Stream) -> None:
+        """It sees news of the rate."""
+
+    def ending(self, stream: Stream) -> None:
+        """It lacks one chunk."""
+
+    def arrived(self, stream: Stream) -> None:
+        """It has all."""
+
+    def record_transfer(self, stream: Stream) -> None:
+        """Nothing more of it comes: note what has."""
+
+
 class Streams:
     """Every transfer between virtual hosts.
 
-    `announced`, `progress`, `ending` and `arrived` are called with a stream when its receiver
-    learns of it, sees news of its rate, lacks one chunk, and has all of it.
+    With `watched`, receivers look how fast streams come: when the first chunks are there, when one
+    is lacking, and shortly after links have changed. With more looks, neither updates/s nor delays
+    differ by more than seeds do.
     """
 
-    def __init__(self, plan: VirtualPlan, agenda: Agenda, *, in_order: bool, watched: bool) -> None:
+    def __init__(
+        self,
+        plan: VirtualPlan,
+        agenda: Agenda,
+        receivers: Mapping[str, Receiver],
+        *,
+        in_order: bool,
+        watched: bool,
+    ) -> None:
         self._plan = plan
         self._agenda = agenda
+        self._receivers = receivers
         self._watched = watched
-        self._rare = in_order
         links = plan.link_bytes_per_s
         self.fabric = Fabric(
             {link: rate * plan.goodput for link, rate in links.items()}, in_order=in_order
@@ -93,27 +119,10 @@ class Streams:
         self._open: dict[Stream, None] = {}
         self._flying: dict[int, Stream] = {}
         self._connections: dict[tuple[str, str], deque[Stream]] = {}
-        self._paths: dict[tuple[str, str], tuple[Link, ...]] = {}
-        self._latency_s: dict[tuple[str, str], float] = {}
-        self.announced: Callable[[Stream], None] = _ignore
-        self.progress: Callable[[Stream], None] = _ignore
-        self.ending: Callable[[Stream], None] = _ignore
-        self.arrived: Callable[[Stream], None] = _ignore
-        self.lost: Callable[[Stream], None] = _ignore
 
     def path(self, src: str, dst: str) -> tuple[Link, ...]:
         """The links from `src` to `dst`."""
-        found = self._paths.get((src, dst))
-        if found is None:
-            found = self._paths[src, dst] = self._plan.context.topology.path(src, dst)
-        return found
-
-    def latency_s(self, src: str, dst: str) -> float:
-        """What the first byte takes from `src` to `dst`."""
-        found = self._latency_s.get((src, dst))
-        if found is None:
-            found = self._latency_s[src, dst] = self._plan.hop_s * len(self.path(src, dst))
-        return found
+        return self._plan.context.topology.path(src, dst)
 
     def send(
         self,
@@ -126,8 +135,10 @@ class Streams:
     ) -> Stream:
         """Start a transfer; one with `inputs` passes them on chunk by chunk."""
         stream = Stream(src, dst, header, payload, n_bytes, self._chunk)
+        stream.path = self.path(src, dst)
+        stream.latency_s = self._plan.hop_s * len(stream.path)
         stream.sent_s = self._agenda.now
-        stream.announced_s = stream.sent_s + self._plan.message_s + self.latency_s(src, dst)
+        stream.announced_s = stream.sent_s + self._plan.message_s + stream.latency_s
         self._open[stream] = None
         self._agenda.at(stream.announced_s, self._announce, stream)
         self._agenda.after(self._plan.startup_s, self._flow, stream, tuple(inputs))
@@ -144,7 +155,7 @@ class Streams:
             del self._flying[stream.flow]
             stream.flow = None
             self._leave(stream)
-            self._agenda.after(self.latency_s(stream.src, stream.dst), self.lost, stream)
+            self._agenda.after(stream.latency_s, self._lost, stream)
 
     def cut_all(self) -> None:
         """Stop everything, the earliest sent first; what has moved is noted at once."""
@@ -153,7 +164,7 @@ class Streams:
             if stream.flow is not None:
                 stream.received_bytes = self.fabric.moved(stream.flow, self._agenda.now)
             if stream.received_bytes > 0:
-                self.lost(stream)
+                self._lost(stream)
 
     @property
     def stalled(self) -> bool:
@@ -168,24 +179,20 @@ class Streams:
             changed.add(link)
         if self._watched:
             for flow, stream in self._flying.items():
-                if not changed.isdisjoint(self.path(stream.src, stream.dst)):
+                if not changed.isdisjoint(stream.path):
                     self._mark(flow, stream, self.fabric.moved(flow, now) + 2 * self._chunk)
 
     def advance(self) -> None:
         """Let flows reach what they reach now."""
-        reached = self.fabric.advance(self._agenda.now)
-        streams = [
-            self._flying.pop(flow) if ended else self._flying[flow] for flow, ended in reached
-        ]
-        for (flow, ended), stream in zip(reached, streams, strict=True):
+        for flow, ended in self.fabric.advance(self._agenda.now):
             if ended:
-                self._end(stream)
+                self._end(self._flying.pop(flow))
             else:
-                self._look(flow, stream)
+                self._look(flow, self._flying[flow])
 
     def _announce(self, stream: Stream) -> None:
         if not stream.cut_short:
-            self.announced(stream)
+            self._receivers[stream.dst].announced(stream)
 
     def _flow(self, stream: Stream, inputs: tuple[Stream, ...]) -> None:
         """Put it on its links, as soon as all that it passes on is on the way."""
@@ -200,16 +207,16 @@ class Streams:
         behind = [source.flow for source in inputs if source.flow is not None]
         if not inputs and not self._has_turn(stream):
             return
-        path, now = self.path(stream.src, stream.dst), self._agenda.now
-        stream.mark = self._first_mark(stream, passes_on=bool(behind))
+        self._first_marks(stream, passes_on=bool(behind))
         flow = self.fabric.start(
-            path,
+            stream.path,
             float(stream.n_bytes),
-            now,
+            self._agenda.now,
             behind=behind,
             lag_bytes=self._chunk,
             weight=self._shares.next(stream.src, stream.dst),
             mark=stream.mark,
+            then=stream.then,
         )
         stream.flow = flow
         self._flying[flow] = stream
@@ -217,13 +224,16 @@ class Streams:
         for begin in waiting:
             begin()
 
-    def _first_mark(self, stream: Stream, *, passes_on: bool) -> float:
+    def _first_marks(self, stream: Stream, *, passes_on: bool) -> None:
         """Rates are seen from the first bytes on; of what is passed on, from the first chunk on."""
-        if not self._watched or stream.n_bytes <= self._chunk:
-            return math.inf
-        if not passes_on:
+        last = stream.last_chunk_at
+        if not self._watched or last == 0:
+            return
+        if passes_on:
+            stream.mark, stream.then = min(self._chunk, last), min(2.0 * self._chunk, last)
+        else:
+            stream.mark, stream.then = min(2.0 * self._chunk, last), last
             stream.saw(0.0, self._agenda.now)
-        return min((1.0 if passes_on else 2.0) * self._chunk, stream.last_chunk_at)
 
     def _has_turn(self, stream: Stream) -> bool:
         """Whether nothing is before it on the connection of its two hosts, which keeps order."""
@@ -243,38 +253,36 @@ class Streams:
                 self._flow(queue[0], ())
 
     def _look(self, flow: int, stream: Stream) -> None:
-        moved = stream.mark
+        moved, last = stream.mark, stream.last_chunk_at
         news = stream.saw(moved, self._agenda.now)
-        if moved >= stream.last_chunk_at:
-            self.ending(stream)
+        if moved >= last:
+            self._receivers[stream.dst].ending(stream)
             return
         if news:
-            self.progress(stream)
-        if moved < 1.5 * self._chunk:
-            self._mark(flow, stream, 2.0 * self._chunk)
-        elif self._rare:
-            self._mark(flow, stream, stream.last_chunk_at)
-        else:
-            self._mark(flow, stream, math.ceil(moved * MARK_GROWTH / self._chunk) * self._chunk)
+            self._receivers[stream.dst].progress(stream)
+        stream.mark, stream.then = stream.then, math.inf
+        if stream.mark == math.inf:
+            self._mark(flow, stream, last)
 
     def _mark(self, flow: int, stream: Stream, wanted: float) -> None:
         """Look when `wanted` bytes are there, or all but the last chunk."""
         if stream.received_bytes < stream.last_chunk_at:
             stream.mark = min(wanted, stream.last_chunk_at)
+            if stream.then <= stream.mark:
+                stream.then = math.inf
             self.fabric.set_mark(flow, stream.mark, self._agenda.now)
 
     def _end(self, stream: Stream) -> None:
         stream.flow, stream.flowed = None, True
         stream.received_bytes = float(stream.n_bytes)
         self._leave(stream)
-        arrives_s = self._agenda.now + self.latency_s(stream.src, stream.dst)
+        arrives_s = self._agenda.now + stream.latency_s
         self._agenda.at(max(arrives_s, stream.announced_s), self._arrive, stream)
 
     def _arrive(self, stream: Stream) -> None:
         stream.done = True
         del self._open[stream]
-        self.arrived(stream)
+        self._receivers[stream.dst].arrived(stream)
 
-
-def _ignore(*arguments: Any) -> None:
-    """Nobody listens."""
+    def _lost(self, stream: Stream) -> None:
+        self._receivers[stream.dst].record_transfer(stream)

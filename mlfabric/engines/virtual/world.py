@@ -15,7 +15,7 @@ from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.virtual.agenda import Agenda
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.plan import VirtualPlan
-from mlfabric.engines.virtual.streams import Stream, Streams
+from mlfabric.engines.virtual.streams import Streams
 from mlfabric.errors import NothingMoves
 from mlfabric.topology import Link
 
@@ -39,23 +39,12 @@ class World:
         self.worker_number = {host: n for n, host in enumerate(plan.context.workers)}
         self.snapshots = Snapshots(plan.snapshot_interval_s, self._take)
         self._on_snapshot = on_snapshot
+        self.nodes: dict[str, VirtualNode] = {}
+        for host in plan.hosts:
+            self.nodes[host] = VirtualNode(host, self)
         planned = plans_transfers(plan)
-        self.streams = Streams(
-            plan, self.agenda, in_order=planned and plan.reserved_rates, watched=planned
-        )
-        self.nodes = {host: VirtualNode(host, self) for host in plan.hosts}
-        self._listen()
-
-    def _listen(self) -> None:
-        nodes, streams = self.nodes, self.streams
-        streams.announced = lambda stream: nodes[stream.dst].announced(stream)
-        streams.progress = lambda stream: nodes[stream.dst].progress(stream)
-        streams.ending = lambda stream: nodes[stream.dst].ending(stream)
-        streams.arrived = lambda stream: nodes[stream.dst].arrived(stream)
-        streams.lost = self._lost
-
-    def _lost(self, stream: Stream) -> None:
-        self.nodes[stream.dst].record_transfer(stream)
+        reserved = planned and plan.reserved_rates
+        self.streams = Streams(plan, self.agenda, self.nodes, in_order=reserved, watched=planned)
 
     def _take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
         self.over = self._on_snapshot(model, version, elapsed_s) or self.over
@@ -90,21 +79,22 @@ class World:
 
         Raises NothingMoves, which tells who waits for what, when nothing is left to happen.
         """
-        plan, agenda, fabric = self.plan, self.agenda, self.streams.fabric
+        agenda, streams, fabric = self.agenda, self.streams, self.streams.fabric
+        most_s, enough = self.plan.max_seconds, self.plan.max_updates or math.inf
         for number in itertools.count():
             if number % PROGRESS_EVENTS == 0:
                 on_progress(agenda.now, counts)
-            if self.over or (plan.max_updates and counts["applied"] >= plan.max_updates):
+            if self.over or counts["applied"] >= enough:
                 break
             flows_s, calls_s = fabric.next_s(), agenda.next_s()
-            if flows_s == math.inf and not agenda.pending and not self.streams.stalled:
+            if flows_s == math.inf and not agenda.pending and not streams.stalled:
                 raise NothingMoves(f"nothing is left to happen: {self._story()}")
-            if flows_s >= plan.max_seconds and calls_s >= plan.max_seconds:
-                agenda.now = plan.max_seconds
+            if flows_s >= most_s and calls_s >= most_s:
+                agenda.now = most_s
                 break
             if flows_s <= calls_s:
                 agenda.now = max(agenda.now, flows_s)
-                self.streams.advance()
+                streams.advance()
             else:
                 agenda.step()
         self.over = True

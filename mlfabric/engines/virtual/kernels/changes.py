@@ -48,6 +48,7 @@ from mlfabric.engines.virtual.kernels.net import (
     SPARE_ENTRIES,
     STARTS,
     TAIL,
+    THEN,
     TIED,
     TIMED,
     USED,
@@ -71,7 +72,9 @@ PASSES, ENDS = 1, 2
 
 
 @inner
-def _new_flow(net: Net, n_bytes: float, mark: float, lag: float, weight: float, now: float) -> int:
+def _new_flow(
+    net: Net, n_bytes: float, mark: float, then: float, lag: float, weight: float, now: float
+) -> int:
     new = net.state[FREE_FLOW]
     net.state[FREE_FLOW] = net.tag[INPUTS, new]
     net.state[END] = max(net.state[END], new + 1)
@@ -79,6 +82,7 @@ def _new_flow(net: Net, n_bytes: float, mark: float, lag: float, weight: float, 
     net.state[STARTS] += 1
     net.tag[PATH, new] = net.tag[INPUTS, new] = net.tag[BEHIND, new] = -1
     net.flow[SIZE, new], net.flow[MARK, new], net.flow[LAG, new] = n_bytes, mark, lag
+    net.flow[THEN, new] = then if then > mark else np.inf
     net.flow[MOVED, new] = net.flow[RATE, new] = 0.0
     net.flow[SINCE, new], net.flow[CEILING, new], net.flow[WEIGHT, new] = now, np.inf, weight
     return int(new)
@@ -190,12 +194,12 @@ def _waits(net: Net, flow: int) -> bool:
 
 @inner
 def _due(net: Net, flow: int, now: float) -> int:
-    """Whether a flow's end or its mark is reached; the mark is then gone."""
+    """Whether a flow's end or its mark is reached; the next mark takes its place."""
     size, moved, rate = net.flow[SIZE, flow], net.flow[MOVED, flow], net.flow[RATE, flow]
     if near(size - moved, size, rate, now) and (size > 0 or not _waits(net, flow)):
         return ENDS
     if near(net.flow[MARK, flow] - moved, size, rate, now):
-        net.flow[MARK, flow] = np.inf
+        net.flow[MARK, flow], net.flow[THEN, flow] = net.flow[THEN, flow], np.inf
         return PASSES
     return 0
 
@@ -215,6 +219,7 @@ def start(
     inputs: Ints,
     n_bytes: float,
     mark: float,
+    then: float,
     lag: float,
     weight: float,
     now: float,
@@ -225,7 +230,7 @@ def start(
     spare = min(net.state[SPARE_ENTRIES] - len(path), net.state[SPARE_EDGES] - len(inputs))
     if net.state[FREE_FLOW] < 0 or spare < 0:
         return -1
-    new = _new_flow(net, n_bytes, mark, lag, weight, now)
+    new = _new_flow(net, n_bytes, mark, then, lag, weight, now)
     for link in path:
         _enter(net, new, link)
     for source in inputs:
@@ -236,7 +241,7 @@ def start(
 
 @compiled
 def reach(reports: Ints, now: float, *arrays: Any) -> int:
-    """How many ends and marks are reached now; `reports` (3, room): start, flow, whether its end.
+    """How many ends and marks are reached now; `reports` (room, 3): start, flow, whether its end.
 
     What has ended is removed; who has caught up with an input is picked.
     """
@@ -248,8 +253,8 @@ def reach(reports: Ints, now: float, *arrays: Any) -> int:
             bring(net, flow, now)
             what = _due(net, flow, now)
             if what > 0:
-                reports[0, count], reports[1, count] = net.tag[ORDER, flow], flow
-                reports[2, count] = what == ENDS
+                reports[count, 0], reports[count, 1] = net.tag[ORDER, flow], flow
+                reports[count, 2] = what == ENDS
                 count += 1
             if what == ENDS:
                 pick_beside(net, flow, True, now)
@@ -258,8 +263,8 @@ def reach(reports: Ints, now: float, *arrays: Any) -> int:
             else:
                 _note_mark(net, flow)
     for i in range(count):
-        if reports[2, i]:
-            _remove(net, reports[1, i])
+        if reports[i, 2]:
+            _remove(net, reports[i, 1])
     return count
 
 
@@ -295,6 +300,8 @@ def set_mark(flow: int, mark: float, now: float, *arrays: Any) -> None:
     """Have a flow's mark reported."""
     net = Net(*arrays)
     net.flow[MARK, flow] = mark
+    if net.flow[THEN, flow] <= mark:
+        net.flow[THEN, flow] = np.inf
     bring(net, flow, now)
     _note_mark(net, flow)
 

@@ -25,9 +25,9 @@ NEVER = 2**62
 
 # Rows of Net.flow: bytes, bytes/s and seconds. `moved` holds at `since`; something is due `at`, and
 # as good as reached from `early` on. No faster than `held`, for what was not picked; `cap` in all.
-# Shares of a full link are as the weights.
-SIZE, MOVED, SINCE, RATE, MARK, CEILING, LAG, AT, EARLY, HELD, CAP, WAS, WEIGHT = range(13)
-FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 13, 7, 4, 6, 5, 6, 15
+# Shares of a full link are as the weights. After a flow's mark comes one more, `then`.
+SIZE, MOVED, SINCE, RATE, MARK, CEILING, LAG, AT, EARLY, HELD, CAP, WAS, WEIGHT, THEN = range(14)
+FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 14, 7, 4, 6, 5, 6, 15
 # Rows of Net.tag, a flow's whole numbers: its start's number, first entry, edge to its first input,
 # edge to the first flow behind it, the change that picked it last, whether its rate is settled, and
 # the change that has only its times computed anew. A flow with a ceiling has, or had, an input.
