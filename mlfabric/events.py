@@ -67,7 +67,7 @@ class RateMeasured(NamedTuple):
 
 
 class Woken(NamedTuple):
-    """The time asked for by a `WakeAt` has come."""
+    """The time asked for by a `WakeAt` has come; it holds nothing, so test its type."""
 
 
 Event = (

@@ -17,7 +17,11 @@ class WaitingUpdates:
         self._by_version: list[tuple[int, int, str]] = []
         self._order = itertools.count()
         self._bytes = 0
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._updates)
 
     @property
     def mean_bytes(self) -> float:
@@ -30,14 +34,12 @@ class WaitingUpdates:
             raise ProtocolError(f"update {update.id} was announced twice")
         self._updates[update.id] = update
         self._bytes += update.bytes
-        self.count += 1
         heapq.heappush(self._by_version, (update.version, next(self._order), update.id))
 
     def remove(self, update: Update) -> None:
         """It is sent or dropped; raises KeyError for one that does not wait."""
         del self._updates[update.id]
         self._bytes -= update.bytes
-        self.count -= 1
 
     def longest(self, count: int) -> tuple[Update, ...]:
         """Those that have waited longest, in their order."""

@@ -239,3 +239,46 @@ def test_events_make_progress_however_late_it_is(now):
     second = fabric.start([OUT["b"], IN["c"]], 1e5 / 3, now, behind=[first], lag_bytes=100)
     third = fabric.start([OUT["a"], IN["c"]], 1e5, now, behind=[second])
     assert [flow for _, flow, ended in to_end(fabric) if ended] == [first, second, third]
+
+
+def test_many_links_set_at_once_where_one_has_flows_that_meet_nowhere_else():
+    """Rates stay; what was cancelled at that time is not heard of again."""
+    links = [Link(f"h{i}", "egress") for i in range(1, 16)]
+    hub = Link("s", "ingress")
+    rates = {hub: 10.0, links[0]: 2.0, **dict.fromkeys(links[1:], 10.0)}
+    fabric = Fabric(rates)
+    gone = fabric.start([links[2]], 100, 0.0)
+    slow = fabric.start([links[0], hub], 100, 0.0)
+    fast = fabric.start([links[1], hub], 100, 0.0, mark=60)
+    fabric.next_s()
+    fabric.cancel(gone, 1.0)
+    for link, rate in rates.items():
+        fabric.set_rate(link, rate, 1.0)
+    fabric.set_mark(fast, 60, 1.0)
+    assert (fabric.rate(slow), fabric.rate(fast)) == (2.0, 8.0)
+    seen = to_end(fabric)
+    assert seen == [(7.5, fast, False), (12.5, fast, True), (50.0, slow, True)]
+
+
+def test_a_second_mark_comes_after_the_first():
+    fabric = hosts()
+    flow = fabric.start([OUT["a"]], 100, 0.0, mark=20, then=70)
+    same = fabric.start([OUT["b"]], 100, 0.0, mark=30, then=30)
+    seen = to_end(fabric)
+    of_flow = [(at, ended) for at, which, ended in seen if which == flow]
+    assert of_flow == [(2.0, False), (7.0, False), (10.0, True)]
+    assert [(at, ended) for at, which, ended in seen if which == same] == [
+        (3.0, False),
+        (10.0, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("set_to", "reports"),
+    [(30, [3.0, 7.0, 10.0]), (70, [7.0, 10.0]), (80, [8.0, 10.0])],
+)
+def test_setting_a_mark_leaves_only_a_later_second_one(set_to, reports):
+    fabric = hosts()
+    flow = fabric.start([OUT["a"]], 100, 0.0, mark=20, then=70)
+    fabric.set_mark(flow, set_to, 1.0)
+    assert [at for at, _, _ in to_end(fabric)] == reports

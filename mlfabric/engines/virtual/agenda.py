@@ -24,19 +24,16 @@ class Agenda:
     def at(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time, or now where that has passed."""
         self.pending += 1
-        self._asked += 1
-        heappush(self._queue, (max(at_s, self.now), self._asked, True, call, arguments))
+        self._put(at_s, True, call, arguments)
 
     def after(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call when `delay_s` seconds have passed."""
         self.pending += 1
-        self._asked += 1
-        heappush(self._queue, (self.now + delay_s, self._asked, True, call, arguments))
+        self._put(self.now + delay_s, True, call, arguments)
 
     def watch(self, at_s: float, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time at which nothing goes on because of it."""
-        self._asked += 1
-        heappush(self._queue, (max(at_s, self.now), self._asked, False, call, arguments))
+        self._put(at_s, False, call, arguments)
 
     def next_s(self) -> float:
         """When the next call is due; inf if there is none."""
@@ -47,3 +44,9 @@ class Agenda:
         self.now, _, counts, call, arguments = heappop(self._queue)
         self.pending -= counts
         call(*arguments)
+
+    def _put(
+        self, at_s: float, counts: bool, call: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> None:
+        self._asked += 1
+        heappush(self._queue, (max(at_s, self.now), self._asked, counts, call, arguments))

@@ -40,7 +40,7 @@ class VirtualPlan(RunPlan):
     rate, `goodput` the payload's share of a link's rate. With `reserved_rates`, transfers that a
     scheduler starts keep what they took, in the order of their start; else flows share links as
     TCP has them: max-min fairly by weights, lognormal with a standard deviation of the logarithm
-    of `share_spread`, drawn for each transfer. `collective`: whether a ring is one flow or every
+    of `share_spread`, of each transfer. `collective`: whether a ring is one flow or every
     message of it. The run ends after `max_seconds`, or `max_updates` applied.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from mlfabric.engines.roles.node import Header
@@ -15,40 +16,48 @@ from mlfabric.engines.virtual.shares import Shares
 from mlfabric.payload import Payload
 from mlfabric.topology import Link
 
+MARK_GROWTH = 1.5
+"""Once a link has changed, receivers look each time this many times the bytes have come [ours]."""
+
 NEWS_SHARE = 0.25
 """A rate that differs by this share from the last reported one is news, as on real ranks."""
 
 
+@dataclass(eq=False)
 class Stream:
-    """One transfer, seen from both ends."""
+    """One transfer, seen from both ends; `last_chunk_at`: bytes there when one chunk is lacking."""
 
-    def __init__(
-        self, src: str, dst: str, header: Header, payload: Payload, n_bytes: int, chunk_bytes: int
-    ) -> None:
-        self.src = src
-        self.dst = dst
-        self.header = header
-        self.n_bytes = n_bytes
-        self.last_chunk_at = float((math.ceil(n_bytes / chunk_bytes) - 1) * chunk_bytes)
-        self.path: tuple[Link, ...] = ()
-        self.latency_s = 0.0
-        self.sent_s = 0.0
-        self.announced_s = 0.0
-        self.received_bytes = 0.0
-        self.mark = self.then = math.inf
-        self.done = False
-        self.cut_short = False
-        self.bytes_per_s: float | None = None
-        self.flow: int | None = None
-        self.flowed = False
-        self.waiting: list[Callable[[], None]] = []
-        self._payload = payload
-        self._origin: tuple[float, float] | None = None
-        self._reported: float | None = None
+    src: str
+    dst: str
+    header: Header
+    content: Payload
+    n_bytes: int
+    last_chunk_at: float
+    path: tuple[Link, ...]
+    latency_s: float
+    sent_s: float
+    announced_s: float
+    received_bytes: float = 0.0
+    bytes_per_s: float | None = None
+    flow: int | None = None
+    flowed: bool = False
+    done: bool = False
+    cut_short: bool = False
+    mark: float = math.inf
+    then: float = math.inf
+    unsteady: bool = False
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    _origin: tuple[float, float] | None = None
+    _reported: float | None = None
 
     def payload(self) -> Payload:
         """What it brings; on the virtual clock that is known from the start."""
-        return self._payload
+        return self.content
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether there is something to compare the next look with."""
+        return self._origin is not None
 
     def saw(self, moved: float, now: float) -> bool:
         """The receiver looks: `moved` bytes are there. Whether the rate is news."""
@@ -93,8 +102,8 @@ class Streams:
     """Every transfer between virtual hosts.
 
     With `watched`, receivers look how fast streams come: when the first chunks are there, when one
-    is lacking, and shortly after links have changed. With more looks, neither updates/s nor delays
-    differ by more than seeds do.
+    is lacking, and now and then once a link has changed. Looking more often makes no difference
+    (docs/virtual-clock.md).
     """
 
     def __init__(
@@ -134,13 +143,13 @@ class Streams:
         inputs: Sequence[Stream] = (),
     ) -> Stream:
         """Start a transfer; one with `inputs` passes them on chunk by chunk."""
-        stream = Stream(src, dst, header, payload, n_bytes, self._chunk)
-        stream.path = self.path(src, dst)
-        stream.latency_s = self._plan.hop_s * len(stream.path)
-        stream.sent_s = self._agenda.now
-        stream.announced_s = stream.sent_s + self._plan.message_s + stream.latency_s
+        path, now = self.path(src, dst), self._agenda.now
+        latency_s = self._plan.hop_s * len(path)
+        announced_s = now + self._plan.message_s + latency_s
+        last = float(max(math.ceil(n_bytes / self._chunk) - 1, 0) * self._chunk)
+        stream = Stream(src, dst, header, payload, n_bytes, last, path, latency_s, now, announced_s)
         self._open[stream] = None
-        self._agenda.at(stream.announced_s, self._announce, stream)
+        self._agenda.at(announced_s, self._announce, stream)
         self._agenda.after(self._plan.startup_s, self._flow, stream, tuple(inputs))
         return stream
 
@@ -179,7 +188,8 @@ class Streams:
             changed.add(link)
         if self._watched:
             for flow, stream in self._flying.items():
-                if not changed.isdisjoint(stream.path):
+                if stream.looked_at and not changed.isdisjoint(stream.path):
+                    stream.unsteady = True
                     self._mark(flow, stream, self.fabric.moved(flow, now) + 2 * self._chunk)
 
     def advance(self) -> None:
@@ -262,7 +272,8 @@ class Streams:
             self._receivers[stream.dst].progress(stream)
         stream.mark, stream.then = stream.then, math.inf
         if stream.mark == math.inf:
-            self._mark(flow, stream, last)
+            after = math.ceil(moved * MARK_GROWTH / self._chunk) * self._chunk
+            self._mark(flow, stream, after if stream.unsteady else last)
 
     def _mark(self, flow: int, stream: Stream, wanted: float) -> None:
         """Look when `wanted` bytes are there, or all but the last chunk."""

@@ -1,7 +1,7 @@
 """Flows start, come to their end or mark, are cancelled; links change.
 
-Every function takes the arrays of a `Net` last. It picks whom the change affects; several changes
-at one time are followed by one `recompute`.
+Every function takes the arrays of a `Net` last. It notes the flows and links that it touches;
+several changes at one time are followed by one `recompute`, which finds whom they affect.
 """
 
 from __future__ import annotations

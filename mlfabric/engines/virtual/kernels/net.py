@@ -29,8 +29,9 @@ NEVER = 2**62
 SIZE, MOVED, SINCE, RATE, MARK, CEILING, LAG, AT, EARLY, HELD, CAP, WAS, WEIGHT, THEN = range(14)
 FLOW_ROWS, TAG_ROWS, LINK_ROWS, ROW_ROWS, ENTRY_ROWS, EDGE_ROWS, PLACES = 14, 7, 4, 6, 5, 6, 15
 # Rows of Net.tag, a flow's whole numbers: its start's number, first entry, edge to its first input,
-# edge to the first flow behind it, the change that picked it last, whether its rate is settled, and
-# the change that has only its times computed anew. A flow with a ceiling has, or had, an input.
+# edge to the first flow behind it, the change that picked it last (negative: it was settled with
+# its link), whether its rate is settled, and the change that has only its times computed anew. A
+# flow with a ceiling has, or had, an input.
 ORDER, PATH, INPUTS, BEHIND, PICKED, SETTLED, TIMED = range(7)
 # Rows of Net.link and of Net.row, a link's whole numbers: its first and last entry, the change that
 # crossed it last, whether it was full, the earliest flow picked there, and how many there are

@@ -36,7 +36,7 @@ from mlfabric.engines.virtual.kernels.net import (
 
 @inner
 def pick(net: Net, flow: int, now: float) -> None:
-    if net.tag[PICKED, flow] != net.state[CHANGE]:
+    if abs(net.tag[PICKED, flow]) != net.state[CHANGE]:
         net.tag[PICKED, flow] = net.state[CHANGE]
         bring(net, flow, now)
         net.work[FLOWS, net.state[N_FLOWS]] = flow

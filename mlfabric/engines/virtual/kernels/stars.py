@@ -9,6 +9,7 @@ from mlfabric.engines.virtual.kernels.net import (
     BEHIND,
     CAP,
     CAPACITY,
+    CHANGE,
     CROSSED,
     ENTRY_FLOW,
     HEAD,
@@ -77,8 +78,8 @@ def _level(net: Net, link: int) -> float:
 
 @inner
 def settle_star(net: Net, link: int, now: float) -> bool:
-    """Rates and times of all flows on a link, if they meet nowhere else; then none is picked, and
-    the link is as if not crossed."""
+    """Rates and times of all flows on a link, if they meet nowhere else: those are final, so that
+    none is picked (again), and the link is as if not crossed."""
     if not _is_star(net, link):
         return False
     level, used, entry = _level(net, link), 0.0, net.row[HEAD, link]
@@ -87,7 +88,7 @@ def settle_star(net: Net, link: int, now: float) -> bool:
         bring(net, flow, now)
         net.flow[RATE, flow] = min(level * net.flow[WEIGHT, flow], net.flow[CAP, flow])
         expect_end(net, flow, now)
-        net.tag[PICKED, flow] = 0
+        net.tag[PICKED, flow] = -net.state[CHANGE]
         used += net.flow[RATE, flow]
         net.state[TOUCHED] += 1
         entry = net.entry[LATER, entry]
