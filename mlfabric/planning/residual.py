@@ -42,6 +42,9 @@ class Network:
     @cached_property
     def routes(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """For every host: links on the way up, on the way down, the switch above each; -1: none."""
+        if not self.topology.above:  # the same as below, without climbing
+            first = 2 * np.arange(len(self.hosts))[:, np.newaxis]
+            return first, first + 1, np.zeros_like(first)
         climbs = [self.topology.climb(host) for host in self.hosts]
         depth = max(map(len, climbs), default=1)
         shape = (len(self.hosts), depth)

@@ -101,6 +101,17 @@ def test_the_same_plan_gives_the_same_rows(variant):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("max_updates", [1, 9, 16])
+def test_a_run_of_so_many_updates_ends_with_the_model_that_holds_them(variant, max_updates):
+    rows, found = count_run(variant, workers=4, max_updates=max_updates, max_seconds=60.0)
+    applied = [row for row in of(rows, "update") if row["status"] == "applied"]
+    (totals,) = of(rows, "totals")
+    told = [row for row in applied if row["version_applied"] < totals["version"]]
+    assert totals["applied"] == totals["version"] == found[-1][1] == len(told) >= max_updates
+    assert found[-1][0].sum() == ENTRIES * len(told)
+
+
 TRACES = {
     "equal links": (),
     "a slow link": (RateEvent(0.0, "w2", 0.2),),

@@ -24,6 +24,7 @@ class Server:
         self._cancelled: set[str] = set()
         self._included: dict[str, int] = {}
         self._held = dict.fromkeys(node.plan.context.workers, 0)
+        self._oldest_held = 0
         node.on_stream = self._on_stream
         node.on_received = self._on_received
         node.on("commit", self._commit)
@@ -78,9 +79,11 @@ class Server:
         }
         for edge in headers_from(self._node.host, header, self._node.now()):
             self._node.stream(edge["final"], edge, payload)
-        for worker in receivers:
-            self._held[worker] = self._store.version
-        self._store.forget_before(min(self._held.values()))
+        before = [self._held[worker] for worker in receivers]
+        self._held.update(dict.fromkeys(receivers, self._store.version))
+        if self._oldest_held in before:
+            self._oldest_held = min(self._held.values())
+            self._store.forget_before(self._oldest_held)
 
 
 def headers_from(host: str, header: Header, now: float) -> list[Header]:

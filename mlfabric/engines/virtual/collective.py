@@ -38,6 +38,7 @@ class CollectiveFlow:
         self._pace = Pace(world.plan, self._paths)
         self._free_s = np.zeros(len(self._workers))
         self._updates: dict[int, tuple[Payload, float]] = {}
+        self._summing: dict[int, tuple[int, Payload, float]] = {}
         self._sending: dict[int, tuple[float, float, float]] = {}
         self._first.counts = {"version": 0, "applied": 0, "dropped": 0}
 
@@ -51,6 +52,9 @@ class CollectiveFlow:
         """The last snapshot, and what was under way."""
         self._offer(last=True)
         for worker in sorted(self._sending):
+            iteration, update, ready_s = self._summing[worker]
+            if self._view.version > len(self._workers) * iteration:
+                self._record_summed(worker, iteration, update, ready_s)
             self._record_sending(worker)
 
     @property
@@ -80,7 +84,8 @@ class CollectiveFlow:
         summed = total(payloads)
         for worker, at_s in enumerate(self._ends(ready_s, rounds).tolist()):
             self._sending[worker] = (ready_s[worker].item(), at_s, rounds.bytes)
-            self._world.agenda.at(at_s, self._take, worker, iteration, summed, *updates[worker])
+            self._summing[worker] = (iteration, *updates[worker])
+            self._world.agenda.at(at_s, self._take, worker, summed)
 
     def _ends(self, ready_s: Floats, rounds: Rounds) -> Floats:
         """When each worker has received everything; messages of one connection keep their order."""
@@ -96,19 +101,21 @@ class CollectiveFlow:
                 last_s = np.maximum(last_s, has_s[lane])
         return last_s
 
-    def _take(
-        self, worker: int, iteration: int, summed: Payload, update: Payload, ready_s: float
-    ) -> None:
+    def _take(self, worker: int, summed: Payload) -> None:
         """A worker has the sum; the first one puts it into the view that all share."""
-        n = len(self._workers)
+        n, (iteration, update, ready_s) = len(self._workers), self._summing[worker]
         if self._view.version == n * iteration:
             self._view.summed(summed, n)
-        record_summed(self._workers[worker], worker, iteration, n * iteration, ready_s, update)
+        self._record_summed(worker, iteration, update, ready_s)
         self._record_sending(worker)
         if worker == 0:
             self._first.counts |= {"version": self._view.version, "applied": self._view.version}
             self._offer()
         self._compute(worker, iteration + 1)
+
+    def _record_summed(self, worker: int, iteration: int, update: Payload, ready_s: float) -> None:
+        pulled = len(self._workers) * iteration
+        record_summed(self._workers[worker], worker, iteration, pulled, ready_s, update)
 
     def _record_sending(self, worker: int) -> None:
         """A row: all that a worker has sent to the next one of the ring for a sum, so far."""

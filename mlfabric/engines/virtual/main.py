@@ -56,7 +56,8 @@ def _run(
     for role in roles:
         role.finish()
     world.streams.cut_all()
-    world.rows.append({"row": "totals", "elapsed_s": world.agenda.now, **counts})
+    ended = {"elapsed_s": world.agenda.now, "version": world.version, "applied": world.version}
+    world.rows.append({"row": "totals", **counts, **ended})
     return world.rows
 
 
@@ -64,7 +65,7 @@ def _run(
 def _rarely_collecting() -> Iterator[None]:
     """Rows are many and live long: going through them for cycles takes a third of the time."""
     before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
     try:
         yield
     finally:

@@ -69,7 +69,7 @@ class VirtualNode:
         self._rows.append(values)
 
     def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        self._world.snapshots.offer(model, version, self.now(), last=last)
+        self._world.changed(model, version, last=last)
 
     # -- streams -----------------------------------------------------------------------------
 

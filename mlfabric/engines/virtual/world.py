@@ -33,6 +33,7 @@ class World:
         self.plan = plan
         self.agenda = Agenda()
         self.over = False
+        self.version = 0
         self.rows: list[dict[str, Any]] = []
         self.rate_watchers: list[Callable[[str, float], None]] = []
         self.coordinator = coordinator_host(plan)
@@ -45,6 +46,11 @@ class World:
         planned = plans_transfers(plan)
         reserved = planned and plan.reserved_rates
         self.streams = Streams(plan, self.agenda, self.nodes, in_order=reserved, watched=planned)
+
+    def changed(self, model: NDArray[Any], version: int, *, last: bool) -> None:
+        """The model, wherever it is kept, has this version: so many updates are applied."""
+        self.version = version
+        self.snapshots.offer(model, version, self.agenda.now, last=last)
 
     def _take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
         self.over = self._on_snapshot(model, version, elapsed_s) or self.over
@@ -84,7 +90,7 @@ class World:
         for number in itertools.count():
             if number % PROGRESS_EVENTS == 0:
                 on_progress(agenda.now, counts)
-            if self.over or counts["applied"] >= enough:
+            if self.over or self.version >= enough:
                 break
             flows_s, calls_s = fabric.next_s(), agenda.next_s()
             if flows_s == math.inf and not agenda.pending and not streams.stalled:
