@@ -15,6 +15,8 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import SQLAlchemyError
 
 from analysis.errors import AnalysisError
 from analysis.plan import CELL
@@ -45,13 +47,18 @@ def load_runs(tracking_uri: str, experiment: str, fingerprints: Collection[str])
 
     Columns: COLUMNS. `status` is "finished" only for a run that ended and is valid.
     `time_to_target_s` is infinite for a run that missed its target, NaN where it had none.
-    `delay_bound` is NaN where there is none. An absent store holds no runs.
+    `delay_bound` is NaN where there is none. An absent store holds no runs, and a run whose files
+    are damaged has failed. Raises AnalysisError where the store cannot be read.
     """
-    rows = [
-        _row(client, run)
-        for client, run in _runs(tracking_uri, experiment)
-        if run.data.tags.get("fingerprint") in fingerprints
-    ]
+    try:
+        rows = [
+            _row(client, run)
+            for client, run in _runs(tracking_uri, experiment)
+            if run.data.tags.get("fingerprint") in fingerprints
+        ]
+    except (MlflowException, SQLAlchemyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise AnalysisError(f"{tracking_uri}: must be an MLflow store: {reason}") from error
     frame = pd.DataFrame(rows, columns=COLUMNS)
     return frame.sort_values("started_ms", kind="stable", ignore_index=True)
 
@@ -136,8 +143,11 @@ def _row(client: MlflowClient, run: Run) -> dict[str, Any]:
     if running or "run.json" not in _artifacts(client, run):
         return row
     folder = Path(client.download_artifacts(run.info.run_id, ""))
-    outcome = _outcome(run, _read_json(folder / "run.json"))
-    return row | {"folder": str(folder)} | outcome | _settings(folder)
+    try:
+        outcome = _outcome(run, _read_json(folder / "run.json"))
+        return row | {"folder": str(folder)} | outcome | _settings(folder)
+    except (OSError, ValueError, KeyError):  # damaged: to be run again
+        return row
 
 
 def _artifacts(client: MlflowClient, run: Run) -> set[str]:

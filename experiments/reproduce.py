@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from analysis.errors import AnalysisError
 from analysis.load import finished_fingerprints
 from experiments.child import run_child
 from experiments.files import alone
@@ -212,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingError as error:
         print(error, file=sys.stderr)
         return 2
-    except OSError as error:
+    except (AnalysisError, OSError) as error:
         print(f"results: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

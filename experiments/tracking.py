@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -135,6 +136,8 @@ def patiently(call: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
 
 
 def _experiment_id(tracking: TrackingConfig) -> str:
+    if database := _database(tracking.uri):
+        _make_whole(database)
     client = MlflowClient(tracking.uri)
     found = patiently(lambda: client.get_experiment_by_name(tracking.experiment))
     if found is not None:
@@ -143,6 +146,18 @@ def _experiment_id(tracking: TrackingConfig) -> str:
     if database := _database(tracking.uri):
         location = str(database.with_name("artifacts"))
     return str(patiently(lambda: client.create_experiment(tracking.experiment, location)))
+
+
+def _make_whole(database: Path) -> None:
+    """Let a store that is missing appear with all its tables, whatever interrupts this."""
+    if database.exists():
+        return
+    for left in database.parent.glob(f".{database.name}.*.partial"):
+        left.unlink()
+    # MLflow remembers stores by their name, so that each attempt needs its own.
+    unfinished = database.with_name(f".{database.name}.{uuid.uuid4().hex[:8]}.partial")
+    MlflowClient(f"{_SQLITE}{unfinished}").search_experiments()
+    os.replace(unfinished, database)
 
 
 def _database(uri: str) -> Path | None:

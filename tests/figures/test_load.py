@@ -52,6 +52,28 @@ def test_a_run_comes_back_as_it_was_recorded(store: Store) -> None:
     assert (row["engine"], row["workers"], row["aggregation"]) == ("mpi", 8, None)
 
 
+@pytest.mark.parametrize("name", ["run.json", "config.json"])
+@pytest.mark.parametrize("content", ["", "{}", '{"status": "fin'])
+def test_a_run_with_a_damaged_file_is_to_be_run_again(
+    store: Store, name: str, content: str
+) -> None:
+    run = MadeUpRun(policy="async_ps", seed=3)
+    store.record(run)
+    row = loaded(store, run).iloc[0]
+    (Path(row["folder"]) / name).write_text(content)
+    assert list(loaded(store, run)["status"]) == ["failed"]
+    assert finished_fingerprints(store.uri, "mlfabric", {run.fingerprint}) == set()
+
+
+@pytest.mark.parametrize("content", [b"no store at all", b"SQLite format 3\0"])
+def test_what_is_no_store_is_told_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mlflow.db"
+    path.write_bytes(content)
+    with pytest.raises(AnalysisError, match=r"mlflow\.db: must be an MLflow store") as refused:
+        load_runs(f"sqlite:///{path}", "mlfabric", {"x"})
+    assert "\n" not in str(refused.value)
+
+
 def test_only_the_fingerprints_asked_for_are_read(store: Store) -> None:
     wanted, other = MadeUpRun(seed=0), MadeUpRun(seed=1)
     store.record(wanted)

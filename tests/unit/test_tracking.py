@@ -34,6 +34,24 @@ def tracking(tmp_path_factory: pytest.TempPathFactory) -> TrackingConfig:
     return TrackingConfig(f"sqlite:///{folder / 'deep' / 'mlflow.db'}", "tests")
 
 
+def test_a_store_whose_creation_was_interrupted_is_made_afresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It appears with all its tables or not at all, and what a kill leaves does no harm."""
+
+    def interrupted(*paths: object) -> None:
+        raise KeyboardInterrupt
+
+    tracking = TrackingConfig(f"sqlite:///{tmp_path / 'mlflow.db'}", "tests")
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.tracking.os.replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            create_store(tracking)
+    assert not (tmp_path / "mlflow.db").exists()
+    assert create_store(tracking) == create_store(tracking)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.lock"]
+
+
 def test_settings_become_flat_parameters() -> None:
     settings = {"seed": 0, "cluster": {"workers": 8, "hostfile": None}, "policy": {"name": "a"}}
     assert flat_params(settings) == {
