@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 # Transfers that carry updates, alone or summed; models are no update messages.
-UPDATE_KINDS = ("update", "sum", "ring")
+UPDATE_KINDS = ("update", "sum", "share")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Variants that figures compare: a policy, and how mlfabric_a sums; each with its look."""
+"""Variants that figures compare: a policy, and how its scheduler sums; each with its look."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ PAPER_MODE = "mlfabric_a"
 PIPELINED = "mlfabric_a pipelined"
 UNSUMMED = "mlfabric_a none"
 BASELINES = (RING, ASYNC)  # at a tie, the first is the better one
-
-_SUMMING = "mlfabric_a"
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ LOOKS = {
 
 def variant_name(policy: str, aggregation: str | None) -> str:
     """Name of a run's variant: the policy's, followed by its aggregation unless the paper's."""
-    if policy != _SUMMING or aggregation in (None, "paper"):
+    if aggregation in (None, "paper"):
         return policy
     return f"{policy} {aggregation}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from experiments.schema import RunConfig
-from experiments.sections import MlfabricAConfig
 
 
 def run_name(config: RunConfig) -> str:
@@ -15,7 +14,5 @@ def run_name(config: RunConfig) -> str:
 
 def variant(config: RunConfig) -> str:
     """The policy, and what of its settings makes another one of it."""
-    policy = config.policy
-    if isinstance(policy, MlfabricAConfig) and policy.aggregation != "paper":
-        return f"{policy.name} {policy.aggregation}"
-    return policy.name
+    name, aggregation = config.policy.name, getattr(config.policy, "aggregation", "paper")
+    return name if aggregation == "paper" else f"{name} {aggregation}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -85,7 +84,11 @@ def computation_s(config: RunConfig) -> Callable[[int, int], float]:
 
 
 def policy_context(
-    config: RunConfig, model_bytes: int, topology: Topology, line_bytes_per_s: Mapping[str, float]
+    config: RunConfig,
+    model_bytes: int,
+    topology: Topology,
+    line_bytes_per_s: Mapping[str, float],
+    byte_scale: float = 1.0,
 ) -> PolicyContext:
     """What the policy is told: `model_bytes` of a dense model on the wire, each host's line rate.
 
@@ -99,9 +102,18 @@ def policy_context(
         chunk_bytes=chunk_bytes(config),
         straggler_period_s=config.network.period_s,
         seed=config.seed,
-        options=dataclasses.asdict(config.policy) | {"delay_bound": config.delay_bound},
+        options=_options(config),
         topology=topology,
+        byte_scale=byte_scale,
     )
+
+
+def _options(config: RunConfig) -> dict[str, Any]:
+    """The policy's own settings, the delay bound worked out."""
+    options = config.policy.options()
+    if "delay_bound" in options:
+        options["delay_bound"] = config.delay_bound
+    return options
 
 
 def common_plan(config: RunConfig, conserved: bool) -> dict[str, Any]:

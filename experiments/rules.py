@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.allowed import shown
-from experiments.sections import MpiEngineConfig
+from experiments.sections import MpiEngineConfig, PldaConfig
+from mlfabric import policies
 from mlfabric.emulation.stragglers import read_trace
 from mlfabric.errors import SettingError
 
@@ -28,10 +29,38 @@ def _aggregators_are_hosts(config: RunConfig) -> str | None:
     )
 
 
-def _ring_needs_two(config: RunConfig) -> str | None:
-    if config.policy.name != "ring_allreduce" or config.cluster.workers >= 2:
+def _sums_need_two(config: RunConfig) -> str | None:
+    if not policies.is_collective(config.policy.name) or config.cluster.workers >= 2:
         return None
-    return "cluster.workers=1: must be at least 2 with policy=ring_allreduce"
+    return f"cluster.workers=1: must be at least 2 with policy={config.policy.name}"
+
+
+def _some_are_waited_for(config: RunConfig) -> str | None:
+    backups = getattr(config.policy, "backups", 0)
+    if backups < config.cluster.workers:
+        return None
+    most = config.cluster.workers - 1
+    return f"policy.backups={backups}: must be at most {most}, one less than cluster.workers"
+
+
+def _counts_are_applied_whole(config: RunConfig) -> str | None:
+    """A scaled or remembered count would be no count."""
+    if not isinstance(config.workload, PldaConfig):
+        return None
+    for key, plain in (("step_rule", "constant"), ("momentum", 0.0)):
+        asked = getattr(config.policy, key, plain)
+        if asked != plain:
+            return (
+                f"policy.{key}={shown(asked)}: must be {plain} with"
+                f" workload={config.workload.name}, whose updates are counts"
+            )
+    return None
+
+
+def _library_is_real(config: RunConfig) -> str | None:
+    if not config.virtual or policies.place(config.policy.name) != "library":
+        return None
+    return f"policy={config.policy.name}: must be another with engine=virtual, which runs no MPI"
 
 
 def _hostfile_exists(config: RunConfig) -> str | None:
@@ -156,15 +185,6 @@ def _network_of_ranks_is_plain(config: RunConfig) -> str | None:
     return None
 
 
-def _sums_are_carried_out(config: RunConfig) -> str | None:
-    if config.virtual or getattr(config.policy, "aggregation", None) != "pipelined":
-        return None
-    return (
-        "policy.aggregation=pipelined: must be one of none, paper with engine=mpi;"
-        " real ranks do not carry it out yet, engine=virtual does"
-    )
-
-
 def _virtual_hosts_are_no_machines(config: RunConfig) -> str | None:
     if not config.virtual:
         return None
@@ -192,6 +212,9 @@ def _timing_is_virtual(config: RunConfig) -> str | None:
         return "workload.timing_only=true: must be false with engine=mpi; engine=virtual takes it"
     if config.cluster.update_bytes is None:
         return "cluster.update_bytes=null: must be a number with workload.timing_only=true"
+    name = config.policy.name
+    if policies.is_collective(name) and not hasattr(policies.module(name), "rounds"):
+        return f"workload.timing_only=true: must be false with policy={name}, which cuts updates up"
     return None
 
 
@@ -203,7 +226,10 @@ def _step_scale_is_given(config: RunConfig) -> str | None:
 
 RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _aggregators_are_hosts,
-    _ring_needs_two,
+    _sums_need_two,
+    _some_are_waited_for,
+    _counts_are_applied_whole,
+    _library_is_real,
     _virtual_hosts_are_no_machines,
     _hostfile_exists,
     _hostfile_is_not_emulated,
@@ -216,7 +242,6 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _ranks_are_few,
     _paper_scale_is_virtual,
     _network_of_ranks_is_plain,
-    _sums_are_carried_out,
     _uplinks_need_racks,
     _timing_is_virtual,
     _step_scale_is_given,

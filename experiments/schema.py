@@ -12,24 +12,22 @@ from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
 from experiments.allowed import complaint
+from experiments.policy_class import PolicyConfig, policy_class
 from experiments.rules import RULES
 from experiments.sections import (
-    STRICT,
-    AsyncPsConfig,
     ClusterConfig,
     ComputeConfig,
     EngineConfig,
-    MlfabricAConfig,
     MpiEngineConfig,
     NetworkConfig,
     PldaConfig,
-    PolicyConfig,
     ResnetConfig,
-    RingAllreduceConfig,
     TrackingConfig,
     VirtualEngineConfig,
     WorkloadConfig,
 )
+from experiments.strict import STRICT
+from mlfabric import policies
 from mlfabric.errors import SettingError
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class RunConfig:
     @property
     def delay_bound(self) -> int | None:
         """Largest delay an applied update may have, in versions; None where nothing bounds it."""
-        asked = self.policy.delay_bound if isinstance(self.policy, MlfabricAConfig) else "none"
+        asked = getattr(self.policy, "delay_bound", "none")
         if asked == "none":
             return None
         return asked if isinstance(asked, int) else 2 * (self.cluster.workers - 1)
@@ -95,14 +93,6 @@ class RunConfig:
 # Sections of which a tag (its key, then class by value) picks the class.
 _TAGGED: dict[str, tuple[str, dict[str, type[Any]]]] = {
     "workload": ("kind", {"plda": PldaConfig, "resnet": ResnetConfig}),
-    "policy": (
-        "name",
-        {
-            "async_ps": AsyncPsConfig,
-            "ring_allreduce": RingAllreduceConfig,
-            "mlfabric_a": MlfabricAConfig,
-        },
-    ),
     "engine": ("name", {"mpi": MpiEngineConfig, "virtual": VirtualEngineConfig}),
 }
 _PLAIN: dict[str, type[Any]] = {
@@ -111,7 +101,7 @@ _PLAIN: dict[str, type[Any]] = {
     "compute": ComputeConfig,
     "tracking": TrackingConfig,
 }
-SECTIONS = (*_PLAIN, *_TAGGED)
+SECTIONS = (*_PLAIN, "policy", *_TAGGED)
 
 
 def from_omegaconf(cfg: DictConfig) -> RunConfig:
@@ -162,11 +152,19 @@ def _section(name: str, values: Any) -> Any:
 def _section_class(name: str, values: dict[str, Any]) -> type[Any]:
     if name in _PLAIN:
         return _PLAIN[name]
+    if name == "policy":
+        return _policy_class(values.get("name"))
     tag, classes = _TAGGED[name]
     value = values.get(tag)
     if value not in classes:
         raise SettingError(f"{name}.{tag}={value}: must be one of {', '.join(classes)}")
     return classes[value]
+
+
+def _policy_class(name: Any) -> type[PolicyConfig]:
+    if name not in policies.names():
+        raise SettingError(f"policy.name={name}: must be one of {', '.join(policies.names())}")
+    return policy_class(name)
 
 
 def _built(kind: type[Any], prefix: str, values: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The sections of a run's settings, one frozen dataclass each.
+"""The sections of a run's settings but the policy's, one frozen dataclass each.
 
 They refuse unknown keys, wrong types and values out of range.
 """
@@ -9,10 +9,10 @@ import os
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+from experiments.strict import STRICT
 
 Positive = Annotated[float, Gt(0)]
 Probability = Annotated[float, Ge(0), Le(1)]
@@ -108,40 +108,6 @@ class ResnetConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class AsyncPsConfig:
-    """Asynchronous parameter server, the network shared by TCP."""
-
-    name: Literal["async_ps"]
-    step_scale: dict[str, Positive]
-
-
-@dataclass(frozen=True, config=STRICT)
-class RingAllreduceConfig:
-    """Synchronous ring all-reduce."""
-
-    name: Literal["ring_allreduce"]
-    step_scale: dict[str, Positive]
-
-
-@dataclass(frozen=True, config=STRICT)
-class MlfabricAConfig:
-    """Asynchronous MLfabric.
-
-    `delay_bound` null or "auto" is 2 (workers - 1), "none" unbounded; `aggregators` null is every
-    worker host.
-    """
-
-    name: Literal["mlfabric_a"]
-    step_scale: dict[str, Positive]
-    delay_bound: Annotated[int, Ge(0)] | Literal["auto", "none"] | None
-    ordering: Literal["shortest", "delay_aware"]
-    aggregation: Literal["none", "paper", "pipelined"]
-    aggregators: Annotated[int, Ge(0)] | None
-    aggregator_choice: Literal["in_order", "random", "best_fit"]
-    bandwidth: Literal["measured", "oracle"]
-
-
-@dataclass(frozen=True, config=STRICT)
 class MpiEngineConfig:
     """Real MPI ranks: where they run, for how long, and how they are watched."""
 
@@ -179,5 +145,4 @@ class TrackingConfig:
 
 
 WorkloadConfig = PldaConfig | ResnetConfig
-PolicyConfig = AsyncPsConfig | RingAllreduceConfig | MlfabricAConfig
 EngineConfig = MpiEngineConfig | VirtualEngineConfig

@@ -10,7 +10,8 @@ import pandas as pd
 
 from experiments.collect import Records
 from experiments.schema import RunConfig
-from experiments.sections import RingAllreduceConfig, VirtualEngineConfig
+from experiments.sections import VirtualEngineConfig
+from mlfabric import policies
 
 # A run is invalid if more of its computations took longer than the nominal time [ours].
 OVERRUN_LIMIT = 0.02
@@ -55,7 +56,7 @@ def finished(config: RunConfig, run_id: str | None, metric: Metric, records: Rec
         "metric_name": metric.name,
         "delay": delay_statistics(records.updates) | {"bound": config.delay_bound},
         "bytes_by_link": bytes_by_link(records.transfers),
-        "push_bytes": _bytes_of(records.transfers, "update", "sum", "ring"),
+        "push_bytes": _bytes_of(records.transfers, "update", "sum", "share"),
         "pull_bytes": _bytes_of(records.transfers, "model"),
         "compute_overrun_fraction": overrun_fraction(records.computations),
     }
@@ -65,7 +66,7 @@ def find_flaw(config: RunConfig, records: Records) -> str | None:
     """Why a run that ended is not valid, in one line; None if it is."""
     counts = records.updates["status"].value_counts()
     # The workers of a synchronous sum learn at slightly different times that the run is over.
-    slack = config.cluster.workers - 1 if isinstance(config.policy, RingAllreduceConfig) else 0
+    slack = config.cluster.workers - 1 if policies.is_collective(config.policy.name) else 0
     for status in ("applied", "dropped"):
         recorded, counted = int(counts.get(status, 0)), records.totals[status]
         if abs(recorded - counted) > slack:

@@ -20,9 +20,10 @@ def virtual_plan(config: RunConfig, conserved: bool, model: NDArray[Any] | None)
     assert isinstance(engine, VirtualEngineConfig)
     above = racks(config)
     rates = line_rates(config, above)
+    size, scale = dense_bytes(config, model), wire(cluster, model).byte_scale
     return VirtualPlan(
         **common_plan(config, conserved),
-        context=policy_context(config, dense_bytes(config, model), Topology(above), rates),
+        context=policy_context(config, size, Topology(above), rates, scale),
         link_bytes_per_s=link_rates(rates, above),
         rate_events=tuple(straggler_events(config)),
         max_updates=engine.max_updates,

@@ -11,7 +11,7 @@ class StartTransfer(NamedTuple):
     """`src` sends the update, or the sum of the updates, named to `dst` (the next hop).
 
     `inputs` are transfers that arrive at `src`: they are summed with what `src` holds and passed
-    on chunk by chunk, as they come.
+    on chunk by chunk, as they come. What `src` itself has computed is multiplied by `scale`.
     """
 
     transfer: str
@@ -20,6 +20,7 @@ class StartTransfer(NamedTuple):
     src: str
     dst: str
     inputs: tuple[str, ...] = ()
+    scale: float = 1.0
 
 
 class CancelTransfer(NamedTuple):
@@ -39,16 +40,18 @@ class DropUpdate(NamedTuple):
 
 
 class CommitGroup(NamedTuple):
-    """The server applies what transfer `transfer` brought; `version` is the one it had before.
+    """The server applies the sum of what transfers brought; `version` is the one it had before.
 
-    `delays[i]` is the delay of `updates[i]`: version before minus version pulled.
+    `delays[i]` is the delay of `updates[i]`: version before minus version pulled. What
+    `transfers[i]` brought is multiplied by `scales[i]`.
     """
 
-    transfer: str
+    transfers: tuple[str, ...]
     updates: tuple[str, ...]
     workers: tuple[str, ...]
     delays: tuple[int, ...]
     version: int
+    scales: tuple[float, ...]
 
 
 class DistributeModel(NamedTuple):

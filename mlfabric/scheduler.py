@@ -73,6 +73,7 @@ class Scheduler:
         self._ingress = network.link_row[Link(settings.server, "ingress")]
         self._egress = network.link_row[Link(settings.server, "egress")]
         self._row = network.link_row
+        self._synchronous = settings.synchronous
         self._waiting = WaitingUpdates()
         self._aged = False
         self._groups: dict[OpenGroup, None] = {}
@@ -99,7 +100,7 @@ class Scheduler:
         self._believe(now)
         actions: list[Action] = []
         if self._arrived:
-            actions += self._commit(now)
+            actions += self._commit_iteration() if self._synchronous else self._commit(now)
         if self._waiting.count:
             actions += self._plan(now)
         actions += self._start_transfers(now)
@@ -180,7 +181,7 @@ class Scheduler:
             after = self.version + len(group.members)
             for other in late:
                 actions += self._cut(other, after)
-            actions.append(self._apply(group))
+            actions.append(self._apply([group]))
             self._held_until = None
         self._held_until = None
         return actions
@@ -197,17 +198,28 @@ class Scheduler:
             for group in late
         )
 
-    def _apply(self, group: OpenGroup) -> CommitGroup:
-        del self._groups[group]
-        self._arrived -= 1
-        before, self.version = self.version, self.version + len(group.members)
+    def _commit_iteration(self) -> list[Action]:
+        """Apply all groups at once when they hold an update of every worker."""
+        arrived = [group for group in self._groups if group.arrived]
+        if sum(len(group.members) for group in arrived) < len(self.settings.workers):
+            return []
+        return [self._apply(arrived)]
+
+    def _apply(self, groups: Sequence[OpenGroup]) -> CommitGroup:
+        """The server applies the sum of these groups."""
+        for group in groups:
+            del self._groups[group]
+        self._arrived -= len(groups)
+        members = [update for group in groups for update in group.members]
+        before, self.version = self.version, self.version + len(members)
         self._aged = True
         return CommitGroup(
-            transfer=group.crossing.id,
-            updates=tuple(u.id for u in group.members),
-            workers=tuple(u.worker for u in group.members),
-            delays=tuple(before - u.version for u in group.members),
+            transfers=tuple(group.crossing.id for group in groups),
+            updates=tuple(u.id for u in members),
+            workers=tuple(u.worker for u in members),
+            delays=tuple(before - u.version for u in members),
             version=before,
+            scales=(1.0,) * len(groups),
         )
 
     def _cut(self, group: OpenGroup, version: int) -> list[Action]:
@@ -337,7 +349,19 @@ class Scheduler:
         inputs = tuple(t.id for t in transfer.inputs) if transfer.chunked else ()
         kind, src, dst = transfer.kind, transfer.src, transfer.dst
         assert kind != "model"  # those are not queued
-        return StartTransfer(transfer.id, kind, transfer.updates, src, dst, inputs)
+        scale = self._scale(group, src)
+        return StartTransfer(transfer.id, kind, transfer.updates, src, dst, inputs, scale)
+
+    def _scale(self, group: OpenGroup, worker: str) -> float:
+        """By what the member that a worker has computed is multiplied, as it is sent: by its delay
+        if all groups that set off before are applied before [ours]."""
+        rule = self.settings.step_rule
+        pulled = next((u.version for u in group.members if u.worker == worker), None)
+        if rule is None or pulled is None:
+            return 1.0
+        ahead = sum(len(g.members) for g in self._groups if g.rank < group.rank)
+        version = self.version + ahead
+        return rule(version, version - pulled)
 
     def _set_off(self, group: OpenGroup) -> None:
         """A planned group is on its way: it will not be planned again."""

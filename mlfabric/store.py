@@ -9,17 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlfabric.errors import ProtocolError
+from mlfabric.momentum import Momentum
 from mlfabric.payload import Payload, dense, gather, touched_by
 
 
 class ModelStore:
     """w <- w + update; every update in a payload advances the version by one.
 
-    `model` has shape (size,), float32 or int32, and is changed in place.
+    `model` has shape (size,), float32 or int32, and is changed in place. With `momentum`, what is
+    applied is that of `Momentum`.
     """
 
-    def __init__(self, model: NDArray[Any]) -> None:
+    def __init__(self, model: NDArray[Any], momentum: float = 0.0) -> None:
         self.model = model
+        self._momentum = Momentum(momentum)
         self.version = 0
         self._touched: deque[tuple[int, NDArray[np.int32]]] = deque()
         self._known_since = 0
@@ -28,6 +31,7 @@ class ModelStore:
         """Add the sum of `updates` updates. Raises ProtocolError when the sizes differ."""
         if payload.size != len(self.model):
             raise ProtocolError(f"update of size {payload.size} for a model of {len(self.model)}")
+        payload = self._momentum.step(payload)
         payload.add_to(self.model)
         self.version += updates
         if payload.indices is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mlfabric.momentum import Momentum
 from mlfabric.payload import Payload, total
 
 
@@ -13,15 +14,17 @@ class ModelView:
     """The vector that a worker computes on; `values` has the model's shape and dtype.
 
     With `conserved` (counts) the view also holds every own update that the pulled version does
-    not, and a dropped update is added to the next one: nothing is ever lost.
+    not, and a dropped update is added to the next one: nothing is ever lost. Sums are applied with
+    `momentum`.
     """
 
-    def __init__(self, values: NDArray[Any], *, conserved: bool) -> None:
+    def __init__(self, values: NDArray[Any], *, conserved: bool, momentum: float = 0.0) -> None:
         self.values = values
         self.version = 0
         self._conserved = conserved
         self._pending: dict[int, Payload] = {}
         self._carried: int | None = None
+        self._momentum = Momentum(momentum)
 
     def outgoing(self, iteration: int, update: Payload) -> Payload:
         """What to push for a newly computed update, a dropped one before it included."""
@@ -54,5 +57,5 @@ class ModelView:
         for own in self._pending.values():
             own.subtract_from(self.values)
         self._pending.clear()
-        update.add_to(self.values)
+        self._momentum.step(update).add_to(self.values)
         self.version += updates

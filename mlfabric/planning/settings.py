@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +20,8 @@ class SchedulerSettings:
     link, and of each switch's uplink; `bandwidth` whether rates are learned from transfers or told
     by the emulator; `rate_memory_s` how long an unconfirmed low estimate is believed; `chunk_bytes`
     what a hop passes on at a time. One plan holds at most `batch_updates`, those that have waited
-    longest.
+    longest. With `synchronous`, updates are applied once all workers' have arrived.
+    `step_rule(version, delay)` is what an update is multiplied by (None: 1).
     """
 
     server: str
@@ -38,3 +39,5 @@ class SchedulerSettings:
     seed: int
     topology: Topology = BIG_SWITCH
     batch_updates: int = 256
+    synchronous: bool = False
+    step_rule: Callable[[int, int], float] | None = None

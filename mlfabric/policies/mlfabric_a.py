@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from mlfabric.policies.base import Coordinator, PolicyContext
+from mlfabric.policies.base import Coordinator, DelayBound, PolicyContext
+from mlfabric.policies.parts.scheduling import SchedulingOptions, scheduler
+from mlfabric.policies.parts.steps import StepOptions
 
-PLACE: Literal["scheduler", "server"] = "scheduler"
+PLACE: Literal["scheduler"] = "scheduler"
 SENDS_AT_ONCE = False
 
-BATCH_UPDATES = {"none": 1024, "paper": 1024, "refined": 256, "pipelined": 256}
-"""Updates that one plan holds at most: planning costs about 0.1 ms an update or less [ours]."""
+
+@dataclass(frozen=True)
+class Options(StepOptions, SchedulingOptions):
+    """`delay_bound`: an update that would be later than this, in versions, is not sent."""
+
+    delay_bound: DelayBound
 
 
 def build(context: PolicyContext) -> Coordinator:
-    """Options: delay_bound in versions (None: none), ordering, aggregation, aggregators (how many
-    worker hosts may sum; None: all), aggregator_choice, bandwidth."""
-    from mlfabric.scheduler import Scheduler, SchedulerSettings  # compiled: on its own rank alone
-
-    options = context.options
-    count = options["aggregators"]
-    settings = SchedulerSettings(
-        server=context.server,
-        workers=context.workers,
-        delay_bound=options["delay_bound"],
-        ordering=options["ordering"],
-        aggregation=options["aggregation"],
-        aggregators=context.workers[: len(context.workers) if count is None else count],
-        aggregator_choice=options["aggregator_choice"],
-        model_bytes=context.model_bytes,
-        line_bytes_per_s=context.line_bytes_per_s,
-        bandwidth=options["bandwidth"],
-        rate_memory_s=context.straggler_period_s,
-        chunk_bytes=context.chunk_bytes,
-        seed=context.seed,
-        topology=context.topology,
-        batch_updates=BATCH_UPDATES[options["aggregation"]],
-    )
-    return Scheduler(settings)
+    """The scheduler."""
+    return scheduler(context, delay_bound=context.options["delay_bound"])

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlfabric.payload import Payload, dense, total
-from mlfabric.policies.base import Message, PolicyContext, Rounds
+from mlfabric.policies.base import Message, MomentumOptions, Operations, PolicyContext, Rounds
+
+PLACE: Literal["workers"] = "workers"
+Options = MomentumOptions
 
 STRIPE = 64
 """Neighboring entries that stay in one share of a sparse vector [ours]."""
@@ -29,12 +33,12 @@ class RingAllreduce:
         self._worker = worker
         self._workers = workers
         self._chunk_bytes = chunk_bytes
-        self._early: dict[tuple[int, ...], Payload] = {}
+        self._early: list[Message] = []
         self._shares: list[list[Payload]] = []
         self._received: list[int] = []
         self._sparse = False
 
-    def start(self, update: Payload) -> list[Message]:
+    def start(self, update: Payload, now: float) -> list[Message]:
         """Cut this worker's update into shares and send the first of each lane on."""
         self._sparse = update.indices is not None
         self._shares = self._cut(update)
@@ -42,16 +46,17 @@ class RingAllreduce:
         if self._workers == 1:
             return []
         messages = [self._message(lane, 0) for lane in range(len(self._shares))]
-        for key in list(self._early):
-            messages += self.receive(key, self._early.pop(key))
+        early, self._early = self._early, []
+        for message in early:
+            messages += self.receive(message, now)
         return messages
 
-    def receive(self, key: tuple[int, ...], payload: Payload) -> list[Message]:
+    def receive(self, message: Message, now: float) -> list[Message]:
         """Take a share, summing it in the first round, and pass it on; in any order."""
-        lane, step = key
         if not self._shares:
-            self._early[key] = payload
+            self._early.append(message)
             return []
+        (lane, step), payload = message.key, message.payload
         share = (self._worker - step - 1) % self._workers
         if step < self._workers - 1:
             payload = total([self._shares[lane][share], payload])
@@ -75,7 +80,7 @@ class RingAllreduce:
     def _message(self, lane: int, step: int) -> Message:
         share = (self._worker - step) % self._workers
         successor = (self._worker + 1) % self._workers
-        return Message(successor, (lane, step), self._shares[lane][share])
+        return Message(self._worker, successor, (lane, step), self._shares[lane][share])
 
     def _cut(self, update: Payload) -> list[list[Payload]]:
         """Payloads by lane and share."""
@@ -139,6 +144,6 @@ def _by_share(update: Payload, workers: int) -> list[NDArray[np.int64]]:
     return [places[stripe % workers == share] for share in range(workers)]
 
 
-def build(context: PolicyContext, worker: int) -> RingAllreduce:
-    """One side of one operation, for worker 0 .. n - 1."""
-    return RingAllreduce(worker, len(context.workers), context.chunk_bytes)
+def build(context: PolicyContext, worker: int) -> Operations:
+    """The side of worker 0 .. n - 1 of one operation after another."""
+    return lambda: RingAllreduce(worker, len(context.workers), context.payload_chunk_bytes)

@@ -104,7 +104,7 @@ def test_a_run_is_finished_and_recorded(store: str, tmp_path: Path, policy: list
     assert summary["compute_overrun_fraction"] == 0
     assert (tmp_path / "network_trace.csv").read_text().startswith("time_s,host,factor\n")
     trace = pd.read_parquet(tmp_path / "trace.parquet")
-    whole = trace[trace["complete"] & (trace["kind"] != "ring")]
+    whole = trace[trace["complete"] & (trace["kind"] != "share")]
     assert (whole["bytes"] >= 102_000_000).all()  # sixteen numbers stand in for 102 MB
     computations = pd.read_parquet(tmp_path / "computations.parquet")
     assert (computations["real_s"] == 0).all()

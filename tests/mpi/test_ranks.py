@@ -12,8 +12,11 @@ import pytest
 
 from experiments.mpiexec import environment, mpi_command
 from experiments.paths import ROOT
+from mlfabric import policies
 
-POLICIES = ("async_ps", "mlfabric_a", "ring_allreduce")
+POLICIES = policies.names()
+COLLECTIVE = [policy for policy in POLICIES if policies.is_collective(policy)]
+PIPELINED = [f"{policy} pipelined" for policy in POLICIES if policies.place(policy) == "scheduler"]
 
 
 def mpi(ranks, *program, timeout=60):
@@ -41,6 +44,16 @@ def snapshots(run_dir):
         yield line, np.load(run_dir / "snapshots" / line["file"])
 
 
+def held(updates, version):
+    """How many updates a model of this version holds: a dropped delta is in the next one."""
+    iterations = {}
+    for row in updates:
+        if row["status"] == "applied" and row["version_applied"] < version:
+            before = iterations.get(row["worker"], 0)
+            iterations[row["worker"]] = max(before, row["iteration"] + 1)
+    return sum(iterations.values())
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 7])
 def test_transport(ranks):
     done = mpi(ranks, "tests.mpi.programs.transport_check")
@@ -48,9 +61,11 @@ def test_transport(ranks):
     assert "all right" in done.stdout
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, *PIPELINED])
 @pytest.mark.parametrize("ranks", [3, 7])
 def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks):
+    if ranks == 3 and policy in COLLECTIVE:
+        pytest.skip("a sum needs two")
     done = count_run(tmp_path, ranks, policy)
     assert done.returncode == 0, done.stderr
     found = list(snapshots(tmp_path))
@@ -61,12 +76,11 @@ def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks):
     updates = rows(tmp_path, "update")
     applied = [row for row in updates if row["status"] == "applied"]
     assert last["version"] > 2 * (ranks - 2)
-    # Every push holds its worker's dropped updates; none is dropped here, so each counts once.
-    assert model.sum() == 10 * last["version"]
-    assert len(applied) >= last["version"]
+    assert model.sum() == 10 * held(updates, last["version"])
+    assert abs(len(applied) - last["version"]) <= (ranks - 3 if policy in COLLECTIVE else 0)
     assert all(row["delay"] >= 0 for row in applied)
     transfers = rows(tmp_path, "transfer")
-    assert transfers or ranks == 3
+    assert transfers or policy == "mpi_allreduce"
     assert all(row["ended_s"] >= row["started_s"] for row in transfers)
 
 

@@ -13,8 +13,7 @@ from mlfabric.policies.base import PolicyContext
 from mlfabric.scheduler import Scheduler
 from mlfabric.topology import BIG_SWITCH, Topology
 from tests.support.fluid import Fluid
-
-OPTIONS = {"aggregators": None, "bandwidth": "measured", "ordering": "shortest"}
+from tests.support.options import OPTIONS
 
 
 def fluid(policy, n, rates, compute, n_bytes=300_000, spread=0.0, **options):

@@ -175,8 +175,10 @@ class Fluid:
                 self.flows.pop(transfer, None)
             case DropUpdate(update, worker):
                 self._settle(update, worker, "dropped")
-            case CommitGroup(transfer, updates, workers, delays, version):
-                assert self._at_server.pop(transfer) == updates
+            case CommitGroup(transfers, updates, workers, delays, version, scales):
+                brought = [name for transfer in transfers for name in self._at_server.pop(transfer)]
+                assert brought == list(updates)
+                assert len(scales) == len(transfers)
                 assert version == self.version, "commits must follow one another"
                 for update, worker, delay in zip(updates, workers, delays, strict=True):
                     assert delay == version - self._pulled[update]

@@ -9,15 +9,7 @@ import numpy as np
 from mlfabric.engines.virtual import VirtualPlan, Wire, run
 from mlfabric.policies.base import PolicyContext
 from mlfabric.topology import BIG_SWITCH, Link
-
-OPTIONS = {
-    "delay_bound": None,
-    "ordering": "shortest",
-    "aggregation": "paper",
-    "aggregators": None,
-    "aggregator_choice": "random",
-    "bandwidth": "measured",
-}
+from tests.support.options import OPTIONS
 
 
 def virtual_plan(

@@ -56,7 +56,7 @@ def test_one_bottleneck_is_used_by_one_transfer_at_a_time():
     assert s.handle(ready("w2"), 0.1) == []
     actions = s.handle(TransferDone(first.transfer, 100, LINE), 1.0)
     assert [type(a) for a in actions] == [CommitGroup, StartTransfer]
-    assert actions[0] == CommitGroup(first.transfer, ("w1:0",), ("w1",), (0,), 0)
+    assert actions[0] == CommitGroup((first.transfer,), ("w1:0",), ("w1",), (0,), 0, (1.0,))
 
 
 def test_a_transfer_that_proves_slow_lets_the_next_one_start():

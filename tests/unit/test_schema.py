@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiments.overrides import validate
+from experiments.policy_class import policy_class
 from experiments.schema import (
-    MlfabricAConfig,
     PldaConfig,
     ResnetConfig,
     RunConfig,
@@ -30,7 +30,7 @@ def test_defaults_are_those_of_the_table_of_contents() -> None:
     config = one()
     assert (config.seed, config.experiment, config.cluster.name) == (0, "adhoc", "laptop")
     assert isinstance(config.workload, PldaConfig)
-    assert isinstance(config.policy, MlfabricAConfig)
+    assert isinstance(config.policy, policy_class("mlfabric_a"))
 
 
 def test_overrides_arrive_with_their_types() -> None:
@@ -128,5 +128,5 @@ def test_plain_settings_with_gaps_or_extras_are_refused() -> None:
         from_plain({**plain, "policy": {**plain["policy"], "step_scale": {"paper": 1.0}}})
     with pytest.raises(SettingError, match=r"engine\.name=warp: must be one of mpi, virtual"):
         from_plain({**plain, "engine": {"name": "warp"}})
-    with pytest.raises(SettingError, match=r"policy\.name=spdy: must be one of async_ps"):
+    with pytest.raises(SettingError, match=r"policy\.name=spdy: must be one of async_bounded"):
         from_plain({**plain, "policy": {"name": "spdy"}})

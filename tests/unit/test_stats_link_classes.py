@@ -64,7 +64,7 @@ def test_time_shares_are_those_of_the_paths_used() -> None:
 def test_models_and_what_crosses_no_link_are_no_update_messages() -> None:
     result = shares(
         ("model", "server", "w1", 15.0),
-        ("ring", "w1", "w2", 15.0),
+        ("share", "w1", "w2", 15.0),
         ("update", "w1", None, np.nan),
         ("update", "w1", "w1", 15.0),
     )

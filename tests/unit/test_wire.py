@@ -19,7 +19,7 @@ from mlfabric.events import TransferDone, Update, UpdateReady
         ("event", TransferDone("t1", 12, None)),
         ("start", StartTransfer("t1", "sum", ("a", "b"), "w1", "server")),
         ("start", StartTransfer("t3", "sum", ("a", "b"), "w1", "server", ("t1", "t2"))),
-        ("commit", CommitGroup("t1", ("a",), ("w1",), (2,), 7)),
+        ("commit", CommitGroup(("t1",), ("a",), ("w1",), (2,), 7, (0.5,))),
         ("distribute", DistributeModel(4, 2, (("t1", "server", "w1"), ("t2", "w1", "w2")))),
         ("stream", 7, 1000, {"kind": "model", "included": {"w1": 3}, "payload": {"nnz": None}}),
     ],

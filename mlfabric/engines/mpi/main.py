@@ -6,17 +6,23 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
+from mlfabric import policies
+from mlfabric.engines.mpi.library import LibraryWorker
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import role_of
+from mlfabric.engines.roles.node import Role
 from mlfabric.errors import SettingError
+from mlfabric.view import ModelView
 
 SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
@@ -54,7 +60,7 @@ def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
         trainer = make_trainer(node.rank - FIRST_WORKER_RANK)
         trainer.warm_up()
         node.computes_with(trainer)
-    role = role_of(node, lambda: np.load(node.plan.run_dir / "model0.npy"))
+    role = _role_of(node)
     _meet(node)
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
@@ -69,6 +75,22 @@ def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
     if role is not None:
         role.finish()
     _part_ways(node)
+
+
+def _role_of(node: Node) -> Role | None:
+    """The MPI library's own collectives are this engine's alone."""
+    plan = node.plan
+
+    def model() -> NDArray[Any]:
+        found: NDArray[Any] = np.load(plan.run_dir / "model0.npy")
+        return found
+
+    if policies.place(plan.policy) != "library":
+        return role_of(node, model)
+    if node.host not in plan.context.workers:
+        return None
+    momentum = plan.context.options["momentum"]
+    return LibraryWorker(node, ModelView(model(), conserved=plan.conserved, momentum=momentum))
 
 
 def _meet(node: Node) -> None:

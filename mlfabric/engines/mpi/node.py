@@ -17,6 +17,7 @@ from mlfabric.engines.mpi.alarms import Alarms
 from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
 from mlfabric.engines.mpi.records import Records, SnapshotFiles
+from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
@@ -24,7 +25,7 @@ from mlfabric.engines.roles.node import Header
 from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
-from mlfabric.errors import ProtocolError, SettingError
+from mlfabric.errors import ProtocolError
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
 
@@ -43,7 +44,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Node:
     """One rank, as roles see it (`roles.node.Node`); a message is (kind, body)."""
 
-    def __init__(self, comm: MPI.Comm, plan: RankPlan) -> None:
+    def __init__(self, comm: MPI.Intracomm, plan: RankPlan) -> None:
         self._plan = plan
         self.transport = Transport(comm, plan.context.chunk_bytes)
         self.rank = self.transport.rank
@@ -142,31 +143,54 @@ class Node:
         header = {**header, "payload": description, "sent_s": self.now()}
         return self.transport.stream(self._rank_of[dst], header, data)
 
-    def forward(
-        self, streams: Sequence[IncomingStream], dst: str, header: Header, payload: Payload | None
-    ) -> Outgoing:
-        """Only whole streams, so far; raises SettingError for a sum."""
-        (stream,) = streams
-        if payload is not None or not isinstance(stream, Incoming):
-            raise SettingError("policy.aggregation=pipelined: must be none or paper on real ranks")
+    def pass_on(self, stream: IncomingStream, dst: str, header: Header) -> Outgoing:
+        assert isinstance(stream, Incoming)
         header = {**header, "sent_s": self.now()}
         outgoing = self.transport.stream(
             self._rank_of[dst], header, stream.data, stream.received_bytes
         )
-        stream.followers.append(outgoing)
+
+        def follow() -> None:
+            outgoing.available = stream.received_bytes
+
+        stream.on_progress.append(follow)
+        return outgoing
+
+    def pass_on_sum(
+        self,
+        streams: Sequence[IncomingStream],
+        known: Sequence[Payload],
+        dst: str,
+        header: Header,
+    ) -> OutgoingStream:
+        """Chunk by chunk where all is dense; sparse sums begin once all is here."""
+        coming = [stream for stream in streams if isinstance(stream, Incoming)]
+        if not are_dense(coming) or any(payload.indices is not None for payload in known):
+            return LateSum(coming, known, lambda found: self.stream(dst, header, found))
+        running = RunningSum(coming, known)
+        header = {**header, "payload": running.description, "sent_s": self.now()}
+        outgoing = self.transport.stream(
+            self._rank_of[dst], header, running.data, running.ready_bytes
+        )
+        running.feeds(outgoing)
         return outgoing
 
     def cut(self, outgoing: OutgoingStream) -> None:
-        assert isinstance(outgoing, Outgoing)
-        self.transport.cut(outgoing)
+        if isinstance(outgoing, LateSum):
+            outgoing.is_cut = True
+            if outgoing.outgoing is not None:
+                self.transport.cut(outgoing.outgoing)
+        else:
+            assert isinstance(outgoing, Outgoing)
+            self.transport.cut(outgoing)
 
     def _on_stream(self, stream: Incoming) -> None:
         if self.on_stream is not None:
             self.on_stream(stream)
 
     def _on_chunk(self, stream: Incoming) -> None:
-        for outgoing in stream.followers:
-            outgoing.available = stream.received_bytes
+        for follow in stream.on_progress:
+            follow()
         if stream.done:
             self._record_transfer(stream)
             if self.on_received is not None:

@@ -2,12 +2,14 @@
 
 A stream is announced by a control message, then its bytes come as chunks of at most `chunk_bytes`
 on a tag of their own, straight from and into the caller's memory. A stream can be forwarded while
-it arrives, and cut short.
+it arrives, and cut short. One of a single chunk travels within its announcement: a copy costs less
+than a second message.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 import time
 from collections import deque
 from collections.abc import Callable
@@ -27,6 +29,9 @@ CONTROL_TAG = 1
 FIRST_STREAM_TAG = 2
 STREAM_TAGS = 30_000
 MAX_CONTROL_BYTES = 65_536
+CONTROL_RECEIVES = 4
+"""Receives of control messages that are posted at a time."""
+
 WINDOW = 4
 """Chunks of a stream handed to MPI at a time: enough to keep the link busy, few to take back."""
 
@@ -34,6 +39,9 @@ ENDING_CHUNKS = 1
 """A stream is ending when at most this many chunks are still to come."""
 
 NEWS_SHARE = 0.25
+
+_HEAD = struct.Struct(">I")
+"""Length of a control message; what follows the message is attached data."""
 
 
 class Outgoing:
@@ -79,29 +87,21 @@ class Outgoing:
 
 
 class Incoming:
-    """A stream being received into `data`; chunks arrive in order. `followers` pass it on."""
+    """A stream that comes into `data`, its chunks in order; here, one that is all there.
 
-    def __init__(
-        self, comm: MPI.Comm, src: int, tag: int, header: dict[str, Any], n_bytes: int, chunk: int
-    ) -> None:
+    `on_progress` are called after every chunk.
+    """
+
+    def __init__(self, src: int, header: dict[str, Any], data: Bytes) -> None:
         self.src = src
-        self.tag = tag
         self.header = header
-        self.data: Bytes = np.empty(n_bytes, np.uint8)
-        self.received_bytes = 0
-        self.chunks_left = chunk_count(n_bytes, chunk)
+        self.data = data
+        self.received_bytes = len(data)
+        self.chunks_left = 0
         self.cut_short = False
-        self.followers: list[Outgoing] = []
-        self.first_arrival: float | None = None
         self.bytes_per_s: float | None = None
-        self._chunk_bytes = chunk
-        self._first_bytes = 0
+        self.on_progress: list[Callable[[], None]] = []
         self._reported_bytes_per_s: float | None = None
-        self._taken = 0
-        self._requests = deque(
-            comm.Irecv([self.data[begin : begin + chunk], MPI.BYTE], src, tag)
-            for begin in range(0, max(n_bytes, 1), chunk)
-        )
 
     @property
     def done(self) -> bool:
@@ -111,6 +111,11 @@ class Incoming:
         """What a complete stream has brought; shares the memory of `data` where it is dense."""
         return from_wire(self.header["payload"], self.data)
 
+    @property
+    def ending(self) -> bool:
+        """Whether the last chunk but `ENDING_CHUNKS` has just come."""
+        return self.chunks_left == ENDING_CHUNKS
+
     def rate_is_news(self) -> bool:
         """Whether the rate is the first, or differs by `NEWS_SHARE` from the last news."""
         seen, old = self.bytes_per_s, self._reported_bytes_per_s
@@ -119,10 +124,25 @@ class Incoming:
         self._reported_bytes_per_s = seen
         return True
 
-    @property
-    def ending(self) -> bool:
-        """Whether the last chunk but `ENDING_CHUNKS` has just come."""
-        return self.chunks_left == ENDING_CHUNKS
+
+class IncomingChunks(Incoming):
+    """A stream whose chunks still come, each straight to its place in `data`."""
+
+    def __init__(
+        self, comm: MPI.Comm, src: int, tag: int, header: dict[str, Any], n_bytes: int, chunk: int
+    ) -> None:
+        super().__init__(src, header, np.empty(n_bytes, np.uint8))
+        self.tag = tag
+        self.received_bytes = 0
+        self.chunks_left = chunk_count(n_bytes, chunk)
+        self._first_arrival: float | None = None
+        self._chunk_bytes = chunk
+        self._first_bytes = 0
+        self._taken = 0
+        self._requests = deque(
+            comm.Irecv([self.data[begin : begin + chunk], MPI.BYTE], src, tag)
+            for begin in range(0, max(n_bytes, 1), chunk)
+        )
 
     def cut(self, chunks_sent: int) -> None:
         """Only `chunks_sent` chunks ever come; forget the rest."""
@@ -139,11 +159,11 @@ class Incoming:
         self._taken += 1
         self.chunks_left -= 1
         self.received_bytes = min(self.received_bytes + self._chunk_bytes, len(self.data))
-        if self.first_arrival is None:
-            self.first_arrival, self._first_bytes = now, self.received_bytes
-        elif self.chunks_left >= ENDING_CHUNKS and now > self.first_arrival:
+        if self._first_arrival is None:
+            self._first_arrival, self._first_bytes = now, self.received_bytes
+        elif self.chunks_left >= ENDING_CHUNKS and now > self._first_arrival:
             moved = self.received_bytes - self._first_bytes
-            self.bytes_per_s = moved / (now - self.first_arrival)
+            self.bytes_per_s = moved / (now - self._first_arrival)
         return True
 
     def abandon(self) -> None:
@@ -160,7 +180,7 @@ class Transport:
     end of a stream that its sender has cut short.
     """
 
-    def __init__(self, comm: MPI.Comm, chunk_bytes: int) -> None:
+    def __init__(self, comm: MPI.Intracomm, chunk_bytes: int) -> None:
         self.comm = comm
         self.rank = comm.Get_rank()
         self.size = comm.Get_size()
@@ -171,10 +191,11 @@ class Transport:
         self.on_cut: Callable[[Incoming], None] | None = None
         self._streams = 0
         self._outgoing: list[Outgoing] = []
-        self._incoming: list[Incoming] = []
+        self._incoming: list[IncomingChunks] = []
         self._control_sends: deque[MPI.Request] = deque()
-        self._control_buffer = bytearray(MAX_CONTROL_BYTES)
-        self._control = self._listen()
+        largest = _HEAD.size + MAX_CONTROL_BYTES + chunk_bytes
+        self._buffers = deque(np.empty(largest, np.uint8) for _ in range(CONTROL_RECEIVES))
+        self._control = deque(self._listen(buffer) for buffer in self._buffers)
 
     @property
     def busy(self) -> bool:
@@ -183,22 +204,30 @@ class Transport:
 
     def send(self, dst: int, message: Any) -> None:
         """Send a control message; ProtocolError when it is longer than MAX_CONTROL_BYTES."""
-        data = encode(message)
-        if len(data) > MAX_CONTROL_BYTES:
+        self._send(dst, message, b"")
+
+    def _send(self, dst: int, message: Any, attached: memoryview | bytes) -> None:
+        head = encode(message)
+        if len(head) > MAX_CONTROL_BYTES:
             raise ProtocolError(
-                f"control message of {len(data)} bytes, at most {MAX_CONTROL_BYTES}"
+                f"control message of {len(head)} bytes, at most {MAX_CONTROL_BYTES}"
             )
+        data = b"".join((_HEAD.pack(len(head)), head, attached))
         self._control_sends.append(self.comm.Isend([data, MPI.BYTE], dst, CONTROL_TAG))
 
     def stream(
         self, dst: int, header: dict[str, Any], data: Bytes, available: int | None = None
     ) -> Outgoing:
         """Start to send `data`; the receiver's stream carries `header`."""
+        usable = len(data) if available is None else available
         tag = FIRST_STREAM_TAG + self._streams % STREAM_TAGS
+        outgoing = Outgoing(dst, tag, data, self.chunk_bytes, usable)
+        if usable == len(data) <= self.chunk_bytes:
+            self._send(dst, ("whole", header), data.data)
+            outgoing.cut()
+            return outgoing
         self._streams += 1
         self.send(dst, ("stream", tag, len(data), header))
-        usable = len(data) if available is None else available
-        outgoing = Outgoing(dst, tag, data, self.chunk_bytes, usable)
         self._outgoing.append(outgoing)
         outgoing.advance(self.comm)
         return outgoing
@@ -231,35 +260,46 @@ class Transport:
                 time.sleep(0.001)
         for incoming in self._incoming:
             incoming.abandon()
-        _cancel(self._control)
+        for listening in self._control:
+            _cancel(listening)
 
-    def _listen(self) -> MPI.Request:
-        return self.comm.Irecv([self._control_buffer, MPI.BYTE], MPI.ANY_SOURCE, CONTROL_TAG)
+    def _listen(self, buffer: Bytes) -> MPI.Request:
+        return self.comm.Irecv([buffer, MPI.BYTE], MPI.ANY_SOURCE, CONTROL_TAG)
 
     def _poll_control(self) -> bool:
         while self._control_sends and self._control_sends[0].Test():
             self._control_sends.popleft()
         status = MPI.Status()
         moved = False
-        while self._control.Test(status):
+        while self._control[0].Test(status):
             moved = True
-            message = decode(memoryview(self._control_buffer)[: status.Get_count()])
-            src = status.Get_source()
-            self._control = self._listen()
-            self._receive(src, message)
+            self._control.popleft()
+            buffer = self._buffers.popleft()
+            src, (length,) = status.Get_source(), _HEAD.unpack_from(buffer.data)
+            message = decode(buffer.data[_HEAD.size : _HEAD.size + length])
+            attached = buffer[_HEAD.size + length : status.Get_count()].copy()
+            self._buffers.append(buffer)
+            self._control.append(self._listen(buffer))
+            self._receive(src, message, attached)
         return moved
 
-    def _receive(self, src: int, message: Any) -> None:
+    def _receive(self, src: int, message: Any, attached: Bytes) -> None:
         match message:
+            case ("whole", header):
+                incoming = Incoming(src, header, attached)
+                if self.on_stream:
+                    self.on_stream(incoming)
+                if self.on_chunk:
+                    self.on_chunk(incoming)
             case ("stream", tag, n_bytes, header):
-                incoming = Incoming(self.comm, src, tag, header, n_bytes, self.chunk_bytes)
+                incoming = IncomingChunks(self.comm, src, tag, header, n_bytes, self.chunk_bytes)
                 self._incoming.append(incoming)
                 if self.on_stream:
                     self.on_stream(incoming)
             case ("cut", tag, chunks_sent):
-                for incoming in self._incoming:
-                    if (incoming.src, incoming.tag) == (src, tag):
-                        incoming.cut(chunks_sent)
+                for coming in self._incoming:
+                    if (coming.src, coming.tag) == (src, tag):
+                        coming.cut(chunks_sent)
             case _ if self.on_message:
                 self.on_message(src, message)
 

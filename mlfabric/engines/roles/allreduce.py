@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from mlfabric.engines.roles.names import update_id
 from mlfabric.engines.roles.node import Incoming, Node
 from mlfabric.payload import Payload
-from mlfabric.policies.base import Collective, Message
+from mlfabric.policies.base import Collective, Message, Operations
 from mlfabric.view import ModelView
 
 
 class AllreduceWorker:
     """Its synchronous loop: compute, sum over all workers, apply the sum, compute."""
 
-    def __init__(self, node: Node, view: ModelView, collective: Callable[[], Collective]) -> None:
+    def __init__(self, node: Node, view: ModelView, operations: Operations) -> None:
         self._node = node
         self._view = view
-        self._make = collective
+        self._make = operations
         self._operations: dict[int, Collective] = {}
         self._iteration = 0
         self._own: Payload | None = None
@@ -47,9 +47,10 @@ class AllreduceWorker:
     def _sum(self, iteration: int, update: Payload) -> None:
         self._own, self._ready_s = update, self._node.now()
         self._node.waiting_for = f"messages of all-reduce {iteration} from other workers"
-        self._send(iteration, self._operation(iteration).start(update))
+        self._send(iteration, self._operation(iteration).start(update, self._ready_s))
 
     def _operation(self, iteration: int) -> Collective:
+        """Others may be one operation ahead."""
         if iteration not in self._operations:
             self._operations[iteration] = self._make()
         return self._operations[iteration]
@@ -59,11 +60,13 @@ class AllreduceWorker:
         for message in messages:
             dst = self._node.plan.context.workers[message.dst]
             header = {
-                "kind": "ring",
+                "kind": "share",
                 "updates": (),
                 "transfer": None,
                 "operation": iteration,
+                "from": self._worker,
                 "key": message.key,
+                "told": message.told,
                 "final": dst,
                 "requested_s": self._node.now(),
             }
@@ -75,8 +78,9 @@ class AllreduceWorker:
 
     def _on_received(self, stream: Incoming) -> None:
         iteration: int = stream.header["operation"]
-        messages = self._operation(iteration).receive(stream.header["key"], stream.payload())
-        self._send(iteration, messages)
+        key, told = stream.header["key"], stream.header["told"]
+        message = Message(stream.header["from"], self._worker, key, stream.payload(), told)
+        self._send(iteration, self._operation(iteration).receive(message, self._node.now()))
 
     def _take(self, result: Payload) -> None:
         assert self._own is not None

@@ -19,15 +19,13 @@ from mlfabric.view import ModelView
 
 def coordinator_host(plan: RunPlan) -> str | None:
     """The host that runs the policy's coordinator; None under a collective policy."""
-    if plan.policy in policies.COLLECTIVE:
-        return None
-    place = policies.module(plan.policy).PLACE
-    return plan.scheduler if place == "scheduler" else plan.context.server
+    hosts = {"scheduler": plan.scheduler, "server": plan.context.server}
+    return hosts.get(policies.place(plan.policy))
 
 
 def plans_transfers(plan: RunPlan) -> bool:
     """Whether a coordinator says when transfers start, and so wants to know how they come along."""
-    return plan.policy not in policies.COLLECTIVE and not policies.module(plan.policy).SENDS_AT_ONCE
+    return policies.place(plan.policy) == "scheduler"
 
 
 def role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
@@ -37,14 +35,15 @@ def role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
     """
     plan, context = node.plan, node.plan.context
     policy = policies.module(plan.policy)
-    collective = plan.policy in policies.COLLECTIVE
+    collective = policies.is_collective(plan.policy)
     if node.host == coordinator_host(plan):
         Coordination(node, policy.build(context))
     if node.host in context.workers:
-        view = ModelView(model(), conserved=plan.conserved)
+        momentum = context.options.get("momentum", 0.0) if collective else 0.0
+        view = ModelView(model(), conserved=plan.conserved, momentum=momentum)
         if collective:
             index = context.workers.index(node.host)
-            return AllreduceWorker(node, view, lambda: policy.build(context, index))
+            return AllreduceWorker(node, view, policy.build(context, index))
         return Worker(node, view, sends_at_once=policy.SENDS_AT_ONCE)
     if node.host == context.server and not collective:
         return Server(node, model())

@@ -86,10 +86,13 @@ class Node(Protocol):
     def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
         """Start to send a payload."""
 
-    def forward(
-        self, streams: Sequence[Incoming], dst: str, header: Header, payload: Payload | None
+    def pass_on(self, stream: Incoming, dst: str, header: Header) -> Outgoing:
+        """Send on what arrives, as it is and as it comes."""
+
+    def pass_on_sum(
+        self, streams: Sequence[Incoming], known: Sequence[Payload], dst: str, header: Header
     ) -> Outgoing:
-        """Pass on, chunk by chunk, what arrives: one stream as it is, or the sum `payload`."""
+        """Send on the sum of what arrives and of what is here, as it comes."""
 
     def cut(self, outgoing: Outgoing) -> None:
         """Stop sending."""

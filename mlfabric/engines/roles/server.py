@@ -10,7 +10,7 @@ from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel
 from mlfabric.engines.roles.names import sequence, worker_of
 from mlfabric.engines.roles.node import Header, Incoming, Node
 from mlfabric.events import Update, UpdateReady
-from mlfabric.payload import Payload
+from mlfabric.payload import Payload, total
 from mlfabric.store import ModelStore
 
 
@@ -19,7 +19,7 @@ class Server:
 
     def __init__(self, node: Node, model: NDArray[Any]) -> None:
         self._node = node
-        self._store = ModelStore(model)
+        self._store = ModelStore(model, node.plan.context.options.get("momentum", 0.0))
         self._arrived: dict[str, Payload] = {}
         self._cancelled: set[str] = set()
         self._included: dict[str, int] = {}
@@ -52,8 +52,11 @@ class Server:
             self._arrived[transfer] = stream.payload()
 
     def _commit(self, src: str, action: CommitGroup) -> None:
-        payload = self._arrived.pop(action.transfer)
-        self._store.apply(payload, len(action.updates))
+        arrived = [
+            self._arrived.pop(transfer).scaled(scale)
+            for transfer, scale in zip(action.transfers, action.scales, strict=True)
+        ]
+        self._store.apply(total(arrived), len(action.updates))
         for name in action.updates:
             self._included[worker_of(name)] = sequence(name)
         self._node.snapshot(self._store.model, self._store.version)

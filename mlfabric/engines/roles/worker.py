@@ -80,7 +80,7 @@ class Worker:
     def _on_stream(self, stream: Incoming) -> None:
         if stream.header["kind"] == "model":
             for header in headers_from(self._node.host, stream.header, self._node.now()):
-                self._node.forward([stream], header["final"], header, None)
+                self._node.pass_on(stream, header["final"], header)
         elif stream.header["transfer"] not in self._cancelled:
             self._coming[stream.header["transfer"]] = stream
             postponed, self._postponed = self._postponed, []
@@ -99,17 +99,18 @@ class Worker:
         members = set(action.updates)
         names = [t for t, s in self._coming.items() if s.header["updates"][0] in members]
         streams = [self._coming.pop(name) for name in names]
-        own = [self._own.pop(name) for name in action.updates if name in self._own]
+        mine = [name for name in action.updates if name in self._own]
+        own = [self._own.pop(name).scaled(action.scale) for name in mine]
         if len(own) + sum(len(s.header["updates"]) for s in streams) != len(members):
             raise ProtocolError(f"{self._node.host} cannot send all of {action}")
-        payload = total([*own, *(stream.payload() for stream in streams)])
         flowing = [stream for stream in streams if not stream.done]
+        known = [*own, *(stream.payload() for stream in streams if stream.done)]
         header = self._header(action.transfer, action.kind, action.updates)
         self._sending = {name: out for name, out in self._sending.items() if not out.done}
         self._sending[action.transfer] = (
-            self._node.forward(flowing, action.dst, header, payload)
+            self._node.pass_on_sum(flowing, known, action.dst, header)
             if flowing
-            else self._node.stream(action.dst, header, payload)
+            else self._node.stream(action.dst, header, total(known))
         )
 
     def _header(self, transfer: str, kind: str, updates: tuple[str, ...]) -> Header:

@@ -33,7 +33,8 @@ class CollectiveFlow:
         self._world = world
         self._policy = policies.module(world.plan.policy)
         self._workers = [world.nodes[host] for host in world.plan.context.workers]
-        self._view = ModelView(model, conserved=world.plan.conserved)
+        momentum = world.plan.context.options.get("momentum", 0.0)
+        self._view = ModelView(model, conserved=world.plan.conserved, momentum=momentum)
         self._paths = _ring_paths(world)
         self._pace = Pace(world.plan, self._paths)
         self._free_s = np.zeros(len(self._workers))
@@ -125,7 +126,7 @@ class CollectiveFlow:
         share = 1.0 if now >= end_s else (now - begun_s) / (end_s - begun_s)
         node.record(
             "transfer",
-            kind="ring",
+            kind="share",
             updates=(),
             src=node.host,
             dst=following.host,

@@ -82,7 +82,7 @@ def _make_trainers(world: World, make_trainer: Callable[[int], Trainer]) -> None
 def _cast(world: World, model: NDArray[Any]) -> list[Role]:
     """Every host's role; a collective may be one flow instead of one role a worker."""
     plan = world.plan
-    if plan.policy in policies.COLLECTIVE and plan.collective == "flow":
+    if plan.collective == "flow" and hasattr(policies.module(plan.policy), "rounds"):
         return [CollectiveFlow(world, model.copy())]
     found = [role_of(node, model.copy) for node in world.nodes.values()]
     return [role for role in found if role is not None]

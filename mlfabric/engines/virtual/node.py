@@ -13,7 +13,7 @@ from mlfabric.engines.roles.node import Header, Incoming, Outgoing
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.streams import Stream
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
-from mlfabric.payload import Payload
+from mlfabric.payload import Payload, total
 
 if TYPE_CHECKING:
     from mlfabric.engines.virtual.world import World
@@ -79,15 +79,18 @@ class VirtualNode:
     def stream(self, dst: str, header: Header, payload: Payload) -> Stream:
         return self._world.streams.send(self.host, dst, header, payload, self.wire_bytes(payload))
 
-    def forward(
-        self, streams: Sequence[Incoming], dst: str, header: Header, payload: Payload | None
+    def pass_on(self, stream: Incoming, dst: str, header: Header) -> Stream:
+        assert isinstance(stream, Stream)
+        payload, n_bytes = stream.payload(), stream.n_bytes
+        return self._world.streams.send(self.host, dst, header, payload, n_bytes, [stream])
+
+    def pass_on_sum(
+        self, streams: Sequence[Incoming], known: Sequence[Payload], dst: str, header: Header
     ) -> Stream:
+        """What will come is known already: only when it comes is simulated."""
         inputs = [stream for stream in streams if isinstance(stream, Stream)]
-        if payload is None:
-            (source,) = inputs
-            payload, n_bytes = source.payload(), source.n_bytes
-        else:
-            n_bytes = self.wire_bytes(payload)
+        payload = total([*known, *(stream.payload() for stream in inputs)])
+        n_bytes = self.wire_bytes(payload)
         return self._world.streams.send(self.host, dst, header, payload, n_bytes, inputs)
 
     def cut(self, outgoing: Outgoing) -> None:

@@ -15,9 +15,16 @@ from mpi4py import MPI
 
 from mlfabric.engines.mpi.main import run
 from mlfabric.engines.mpi.plan import RankPlan
+from mlfabric.policies import is_collective
 from mlfabric.policies.base import PolicyContext
+from tests.support.options import OPTIONS
 
 SIZE = 50_000
+
+
+def is_synchronous(policy: str) -> bool:
+    """Whether one worker that hangs holds all others up."""
+    return is_collective(policy) or policy in ("sync_ps", "mlfabric_s")
 
 
 class Counter:
@@ -48,14 +55,9 @@ class Counter:
 def main(run_dir: Path, policy: str, fail: str) -> None:
     workers = tuple(f"w{i + 1}" for i in range(MPI.COMM_WORLD.Get_size() - 2))
     hosts = ("scheduler", "server", *workers)
-    options = {
-        "delay_bound": 2 if fail == "tight" else None,
-        "aggregation": "paper",
-        "aggregators": None,
-        "aggregator_choice": "random",
-        "ordering": "shortest",
-        "bandwidth": "measured",
-    }
+    policy, _, aggregation = policy.partition(" ")
+    options = OPTIONS | {"delay_bound": 2 if fail == "tight" else None}
+    options |= {"aggregation": aggregation or "paper"}
     context = PolicyContext(
         "server", workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
     )
@@ -69,7 +71,7 @@ def main(run_dir: Path, policy: str, fail: str) -> None:
         nominal_s=0.02,
         computation_s=lambda worker, iteration: 0.02 * (1 + (worker + iteration) % 3),
         read_rates=None,
-        max_seconds=60.0 if fail == "hang" and policy == "ring_allreduce" else 2.0,
+        max_seconds=60.0 if fail == "hang" and is_synchronous(policy) else 2.0,
         snapshot_interval_s=0.5,
         watchdog_s=2.0 if fail == "hang" else 20.0,
     )
