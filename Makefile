@@ -4,6 +4,9 @@ PROFILE ?= laptop
 FIGURES ?=
 ARGS ?=
 
+# A second MPI beside the environment's, as both have a mpirun.
+MPICH := 5.0.2
+
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.complete
@@ -33,6 +36,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PIP) --constraint requirements.lock torch
 	@$(PIP) --no-deps --requirement requirements.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --ignore-installed --prefix .mpich mpich==$(MPICH)
 	@echo "setup: compiling the planner and the virtual network"
 	@$(PY) -c 'from mlfabric.planning.planner import warm_up; warm_up()'
 	@$(PY) -c 'from mlfabric.engines.virtual.fabric import warm_up; warm_up()'

@@ -9,8 +9,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+from experiments.mpi_library import Emulation, library
 from experiments.mpiexec import (
-    Emulation,
     bubble_command,
     environment,
     mpi_command,
@@ -19,6 +19,7 @@ from experiments.mpiexec import (
 from experiments.paths import ROOT
 from experiments.plan import hosts, straggler_events
 from experiments.schema import RunConfig
+from experiments.sections import MpiEngineConfig
 from mlfabric.emulation.namespaces import die_with_parent
 from mlfabric.emulation.stragglers import write_trace
 
@@ -34,6 +35,8 @@ class Launch:
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         assert config.emulation is not None, "these are not ranks"
         self.emulation: Emulation = config.emulation
+        assert isinstance(config.engine, MpiEngineConfig)
+        self._mpi = library(config.engine.mpi)
         self._config = config
         self._run_dir = run_dir
         self._process: subprocess.Popen[bytes] | None = None
@@ -55,7 +58,7 @@ class Launch:
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, **environment(self.emulation)},
+                env={**os.environ, **environment(self.emulation, self._mpi)},
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -107,11 +110,13 @@ class Launch:
     def _command(self) -> list[str]:
         config, names = self._config, hosts(self._config)
         program = ["-m", "experiments.rank", str(self._run_dir)]
-        ranks = mpi_command(len(names), self.emulation, program, config.cluster.hostfile)
+        ranks = mpi_command(len(names), self.emulation, program, self._mpi, config.cluster.hostfile)
         if self.emulation == "none":
             return ranks
         events = straggler_events(config)
         write_trace(self._run_dir / "network_trace.csv", events)
         bandwidths = dict.fromkeys(names, config.cluster.bandwidth_bytes_per_s)
         congestion_control = config.cluster.congestion_control
-        return bubble_command(self._run_dir, bandwidths, congestion_control, events, ranks)
+        return bubble_command(
+            self._run_dir, bandwidths, congestion_control, events, ranks, self._mpi
+        )

@@ -8,7 +8,8 @@ import traceback
 from pathlib import Path
 
 from experiments.build import build_workload
-from experiments.mpiexec import EMULATION_VARIABLE, RANK_VARIABLE
+from experiments.mpi_library import this_rank
+from experiments.mpiexec import EMULATION_VARIABLE
 from experiments.plan import hosts
 from experiments.rank_plan import rank_plan
 from experiments.schema import read_config
@@ -21,7 +22,7 @@ def main(run_dir: Path) -> None:
     try:
         _play(run_dir)
     except Exception:
-        rank = os.environ.get(RANK_VARIABLE, "0")
+        rank = this_rank()
         story = f"rank {rank}: {traceback.format_exc()}"
         (run_dir / f"failure-{rank}.txt").write_text(story, encoding="utf-8")
         raise
@@ -31,7 +32,7 @@ def _play(run_dir: Path) -> None:
     config = read_config(run_dir / "config.json")
     emulated = os.environ[EMULATION_VARIABLE] == "netns"
     if emulated:
-        enter(hosts(config)[int(os.environ[RANK_VARIABLE])])
+        enter(hosts(config)[this_rank()])
     read_rates = RateBoard(run_dir / "rates.bin").read if emulated else None
     workload = build_workload(config)
     plan = rank_plan(config, run_dir, workload.conserved, read_rates)

@@ -112,6 +112,7 @@ class MpiEngineConfig:
     """Real MPI ranks: where they run, for how long, and how they are watched."""
 
     name: Literal["mpi"]
+    mpi: Literal["openmpi", "mpich", "system"]
     emulation: Literal["auto", "netns", "none"]
     max_seconds: Annotated[float, Gt(0), Le(1e6)]
     stop_at_target: bool

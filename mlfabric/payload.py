@@ -17,6 +17,9 @@ _COUNT_DTYPES = tuple(np.dtype(d) for d in (np.int8, np.int16, np.int32))
 _WIRE_DTYPES = {d.name: d for d in (*_COUNT_DTYPES, _MODEL_DTYPES["float32"])}
 _FURTHER = 255
 
+STRIPE = 64
+"""Neighboring entries that stay in one piece of a sparse vector that is cut up [ours]."""
+
 
 @dataclass(frozen=True)
 class Payload:

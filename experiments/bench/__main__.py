@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from experiments.bench import fidelity, gap, planner, scale, transport, virtual
+from experiments.bench import allreduce, fidelity, gap, planner, scale, transport, virtual
 from mlfabric.errors import MlfabricError
 
 BENCHES = {
     "transport": transport.main,
+    "allreduce": allreduce.main,
     "fidelity": fidelity.main,
     "planner": planner.main,
     "planner_gap": lambda: gap.main([]),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from experiments.bench.report import BenchFailed, claim, report
-from experiments.mpiexec import bubble_command, mpi_command
+from experiments.mpi_library import library
+from experiments.mpiexec import run_in_bubble
 from experiments.overrides import validate
 from experiments.plan import chunk_bytes
 
@@ -46,10 +46,7 @@ def _measure(rate: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         program = ["-m", "experiments.bench.transport_rank", folder, str(_chunk_bytes(rate))]
-        ranks = mpi_command(len(HOSTS), "netns", program)
-        subprocess.run(
-            bubble_command(out, dict.fromkeys(HOSTS, rate), "cubic", [], ranks), check=True
-        )
+        run_in_bubble(out, dict.fromkeys(HOSTS, rate), [], library("openmpi"), program)
         measured = json.loads((out / "transport.json").read_text())
     startup_s = _startup_s(measured, rate)
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import sys
 import time
@@ -20,7 +19,7 @@ from experiments.bench.transport import (
     REPETITIONS,
     SIZE_BYTES,
 )
-from experiments.mpiexec import RANK_VARIABLE
+from experiments.mpi_library import this_rank
 from mlfabric.emulation.hosts import enter
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ MEETINGS = 20
 
 def main(out_dir: Path, chunk_bytes: int) -> None:
     """Measure in turn; rank 0 receives, and writes what it saw."""
-    enter(HOSTS[int(os.environ[RANK_VARIABLE])])
+    enter(HOSTS[this_rank()])
     bench = Bench(_node(out_dir, chunk_bytes))
     bench.receive_from(range(1, len(HOSTS)), 1)  # connections are made
     incast = range(1, 1 + INCAST_SENDERS)

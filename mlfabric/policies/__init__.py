@@ -34,8 +34,7 @@ def module(name: str) -> ModuleType:
     its own. With PLACE scheduler or server, `build(context)` makes the `Coordinator` and
     SENDS_AT_ONCE tells whether workers send an update straight to the server as soon as they have
     it; the coordinator then hears of it by `UpdateReady` when its first bytes are announced, and
-    needs no `StartTransfer`. With PLACE workers, `build(context, worker)` makes that worker's
-    `Operations`.
+    needs no `StartTransfer`. With PLACE workers, `build(context)` makes the `Sums`.
     """
     if name not in names():
         raise SettingError(f"policy={name}: must be one of {', '.join(names())}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from mlfabric.actions import Action
 from mlfabric.events import Event
-from mlfabric.payload import Payload
 from mlfabric.topology import BIG_SWITCH, Topology
 
 Place = Literal["scheduler", "server", "workers", "library"]
@@ -88,34 +87,39 @@ class Coordinator(Protocol):
     def handle(self, event: Event, now: float) -> list[Action]: ...
 
 
-class Message(NamedTuple):
-    """A part of a collective operation on its way from worker `src` to worker `dst`.
+class Piece(NamedTuple):
+    """Entries `begin` to `end` of a vector, and the trees by which they are summed and spread.
 
-    `told` are numbers that the receiver is to know besides.
+    Worker w adds what its children in `up` send to its own part, and sends the sum to up[w]; the
+    root, up[root] = root, so has the result. Worker w gets that from down[w], and sends it to its
+    children in `down`. Workers are numbered from 0.
     """
 
-    src: int
-    dst: int
-    key: tuple[int, ...]
-    payload: Payload
-    told: tuple[float, ...] = ()
+    begin: int
+    end: int
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+
+    @property
+    def root(self) -> int:
+        """Who has the sum of all first."""
+        return next(worker for worker, parent in enumerate(self.up) if parent == worker)
 
 
-class Collective(Protocol):
-    """One worker's side of one synchronous sum over all workers; workers are numbered from 0."""
+class Sums(Protocol):
+    """How vectors are summed over all workers, one after another; the same on each of them.
 
-    def start(self, update: Payload, now: float) -> list[Message]:
-        """The messages to send first."""
+    With `measures` it is told what links have carried in each operation.
+    """
 
-    def receive(self, message: Message, now: float) -> list[Message]:
-        """The messages that a received one allows; some may come before `start`."""
+    @property
+    def measures(self) -> bool: ...
 
-    def result(self) -> Payload | None:
-        """The sum over all workers, None until it is complete."""
+    def pieces(self, size: int, item_bytes: int) -> Sequence[Piece]:
+        """The next vector's pieces, in the order in which they are to be sent."""
 
-
-Operations = Callable[[], Collective]
-"""Makes one worker's side of the next operation, one after another."""
+    def learn(self, bytes_per_s: Mapping[int, float]) -> None:
+        """What workers' links were last seen to carry."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from experiments.mpi_library import library
 from experiments.mpiexec import environment, mpi_command
 from experiments.paths import ROOT
 from mlfabric import policies
@@ -19,9 +20,10 @@ COLLECTIVE = [policy for policy in POLICIES if policies.is_collective(policy)]
 PIPELINED = [f"{policy} pipelined" for policy in POLICIES if policies.place(policy) == "scheduler"]
 
 
-def mpi(ranks, *program, timeout=60):
-    command = mpi_command(ranks, "none", ["-m", *map(str, program)])
-    env = {**os.environ, **environment("none")}
+def started(ranks, *program, mpi="openmpi", timeout=60):
+    chosen = library(mpi)
+    command = mpi_command(ranks, "none", ["-m", *map(str, program)], chosen)
+    env = {**os.environ, **environment("none", chosen)}
     return subprocess.run(
         command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=timeout
     )
@@ -29,7 +31,7 @@ def mpi(ranks, *program, timeout=60):
 
 def count_run(run_dir, ranks, policy, fail="nothing"):
     np.save(run_dir / "model0.npy", np.zeros(50_000, np.int32))
-    return mpi(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail)
+    return started(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail)
 
 
 def rows(run_dir, kind):
@@ -56,7 +58,7 @@ def held(updates, version):
 
 @pytest.mark.parametrize("ranks", [2, 4, 7])
 def test_transport(ranks):
-    done = mpi(ranks, "tests.mpi.programs.transport_check")
+    done = started(ranks, "tests.mpi.programs.transport_check")
     assert done.returncode == 0, done.stderr
     assert "all right" in done.stdout
 

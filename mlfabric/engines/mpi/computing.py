@@ -29,7 +29,7 @@ class Computed:
 class Computation:
     """Computes what it is asked to in a thread of its own; its daemon fetches the results.
 
-    `emulated_s(iteration)` is how long a computation takes; `now` the run's clock; `wake` is set
+    `emulated_s(iteration)` is how long a computation takes; `now` the run's clock; `wake` is called
     when there is a result, or an error.
     """
 
@@ -38,7 +38,7 @@ class Computation:
         trainer: Trainer,
         emulated_s: Callable[[int], float],
         now: Callable[[], float],
-        wake: threading.Event,
+        wake: Callable[[], None],
     ) -> None:
         self._trainer = trainer
         self._emulated_s = emulated_s
@@ -84,7 +84,7 @@ class Computation:
                 self._compute(*asked)
         except BaseException as error:  # handed to the daemon, which ends the job
             self._error = error
-        self._wake.set()
+        self._wake()
 
     def _compute(self, iteration: int, view: NDArray[Any]) -> None:
         """One real update, then a wait until its emulated time has passed."""
@@ -95,4 +95,4 @@ class Computation:
         if not self._stop.wait(max(emulated_s - real_s, 0.0)):
             payload = Payload(len(view), indices, values)
             self._done.put(Computed(iteration, payload, started_s, real_s, emulated_s))
-            self._wake.set()
+            self._wake()

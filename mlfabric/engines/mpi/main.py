@@ -85,7 +85,10 @@ def _role_of(node: Node) -> Role | None:
         found: NDArray[Any] = np.load(plan.run_dir / "model0.npy")
         return found
 
-    if policies.place(plan.policy) != "library":
+    place = policies.place(plan.policy)
+    if place == "workers" and node.host in plan.context.workers:
+        node.sums_densely()
+    if place != "library":
         return role_of(node, model)
     if node.host not in plan.context.workers:
         return None
@@ -106,6 +109,5 @@ def _part_ways(node: Node) -> None:
     node.transport.cut_all()
     node.send(node.plan.scheduler, "goodbye")
     node.run_until(lambda: node.may_go)
-    node.transport.close()
     node.close()
     MPI.Finalize()

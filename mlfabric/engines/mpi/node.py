@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,10 +14,12 @@ from numpy.typing import NDArray
 
 from mlfabric.engines.mpi.alarms import Alarms
 from mlfabric.engines.mpi.computing import Computation, Computed
+from mlfabric.engines.mpi.densesum import DenseSums
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
 from mlfabric.engines.mpi.records import Records, SnapshotFiles
 from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
+from mlfabric.engines.mpi.waiting import News
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
 from mlfabric.engines.roles.node import Header
@@ -33,6 +34,9 @@ NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
 """Naps of a rank without streams: up to so many without news, so many seconds each."""
 
 BUSY_NAP_S = 0.001
+
+GATHER_S = 0.001
+"""A message comes in many packets; waking for each would cost more than all else."""
 
 HEARTBEAT_S = 1.0
 
@@ -49,7 +53,7 @@ class Node:
         self.transport = Transport(comm, plan.context.chunk_bytes)
         self.rank = self.transport.rank
         self.host = plan.hosts[self.rank]
-        self.wake = threading.Event()
+        self.news = News()
         self.waiting_for = "the end of the run"
         self.counts: dict[str, int] = {}
         self.activity = 0
@@ -68,6 +72,7 @@ class Node:
         self._handlers: dict[str, Callable[[str, Any], None]] = {}
         self._tasks: list[Callable[[], bool]] = []
         self._inbox: deque[tuple[int, Any]] = deque()
+        self._dense_sums: DenseSums | None = None
         self._zero: float | None = None
         self._next_beat = 0.0
         self.transport.on_stream = self._on_stream
@@ -83,6 +88,16 @@ class Node:
     def of_world(cls, plan: RankPlan) -> Node:
         """This process as a rank among all that were started with it."""
         return cls(MPI.COMM_WORLD, plan)
+
+    @property
+    def dense_sums(self) -> DenseSums | None:
+        return self._dense_sums
+
+    def sums_densely(self) -> None:
+        """Connect all workers for sums of dense vectors; each of them must do so."""
+        ranks = [self._rank_of[host] for host in self.plan.context.workers]
+        self._dense_sums = DenseSums(self.transport.comm, ranks)
+        self.every_turn(self._dense_sums.poll)
 
     # -- messages ----------------------------------------------------------------------------
 
@@ -233,7 +248,7 @@ class Node:
         worker = self.rank - FIRST_WORKER_RANK
         emulated_s = self.plan.computation_s
         self._computation = Computation(
-            trainer, lambda iteration: emulated_s(worker, iteration), self.now, self.wake
+            trainer, lambda iteration: emulated_s(worker, iteration), self.now, self.news.tell
         )
         self.every_turn(self._fetch)
 
@@ -304,7 +319,7 @@ class Node:
 
     def _stop(self, src: str, body: Any) -> None:
         self._stopping = True
-        self.wake.set()
+        self.news.tell()
 
     def _go(self, src: str, body: Any) -> None:
         self.may_go = True
@@ -320,8 +335,9 @@ class Node:
                 quiet = 0
                 continue
             quiet += 1
-            self.wake.wait(BUSY_NAP_S if self.transport.busy else _nap_s(quiet))
-            self.wake.clear()
+            if quiet > 1:  # woken by part of a message: let more of it come
+                time.sleep(GATHER_S)
+            self.news.wait(BUSY_NAP_S if self.transport.sending else _nap_s(quiet))
 
     def _turn(self) -> bool:
         moved = self.transport.poll()
@@ -349,7 +365,10 @@ class Node:
             self._records.flush()
 
     def close(self) -> None:
-        """The rank's last words: its totals, where it has counts."""
+        """The rank's last words: its totals, where it has counts; MPI may be finalized then."""
+        if self._dense_sums is not None:
+            self._dense_sums.close()
+        self.transport.close()
         if self.counts:
             self.record("totals", elapsed_s=self.now(), **self.counts)
         self._records.close()

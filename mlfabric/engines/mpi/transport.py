@@ -202,6 +202,11 @@ class Transport:
         """Whether a stream is under way."""
         return bool(self._outgoing or self._incoming)
 
+    @property
+    def sending(self) -> bool:
+        """Whether MPI still has something to send: nothing tells when it can go on."""
+        return bool(self._outgoing or self._control_sends)
+
     def send(self, dst: int, message: Any) -> None:
         """Send a control message; ProtocolError when it is longer than MAX_CONTROL_BYTES."""
         self._send(dst, message, b"")

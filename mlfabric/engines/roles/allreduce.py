@@ -2,28 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 from mlfabric.engines.roles.names import update_id
 from mlfabric.engines.roles.node import Incoming, Node
-from mlfabric.payload import Payload
-from mlfabric.policies.base import Collective, Message, Operations
+from mlfabric.payload import Payload, dense
+from mlfabric.policies.base import Piece, Sums
+from mlfabric.treesum import UP, Part, Seen, Side, TreeSum
 from mlfabric.view import ModelView
+
+
+class AllReduce:
+    """One worker's side of one sum over all workers after another; `summed(sum)` is told each.
+
+    Vectors that are dense are the engine's to carry where it has a way of its own; all others go
+    by streams.
+    """
+
+    def __init__(self, node: Node, sums: Sums, summed: Callable[[Payload], None]) -> None:
+        self._node = node
+        self._sums = sums
+        self._summed = summed
+        self._number = 0
+        self._workers = node.plan.context.workers
+        self._worker = self._workers.index(node.host)
+        self._pieces: Sequence[Piece] = ()
+        self._side = Side(self._worker, ())
+        self._seen = Seen(self._side)
+        self._sum: TreeSum | None = None
+        self._early: list[tuple[int, Part]] = []
+        self._result: Payload | None = None
+        self._rates = Rates(node, self._learn)
+        self._learned = True
+        self._begun_s = 0.0
+        node.on_received = self._on_received
+
+    def start(self, update: Payload) -> None:
+        """Begin the next operation; the one before has ended."""
+        self._node.waiting_for = f"messages of all-reduce {self._number} from other workers"
+        self._begun_s = self._node.now()
+        size = update.size if update.indices is None else 0
+        pieces = self._sums.pieces(size, update.values.itemsize)
+        if pieces is not self._pieces:
+            self._pieces, self._side = pieces, Side(self._worker, pieces)
+        self._seen = Seen(self._side)
+        self._learned = not self._sums.measures
+        own = self._node.dense_sums
+        if update.indices is None and own is not None and own.takes(pieces):
+            own.start(self._number, self._side, update.values, self._part_came, self._whole)
+        else:
+            self._sum = TreeSum(self._side)
+            self._send(self._sum.start(update))
+            early, self._early = self._early, []
+            for number, part in early:
+                self._take(number, part)
+        self._tell_rates()
+
+    # -- by streams --------------------------------------------------------------------------
+
+    def _on_received(self, stream: Incoming) -> None:
+        header = stream.header
+        piece, way = header["key"]
+        part = Part(header["from"], self._worker, piece, way, stream.payload())
+        self._take(header["operation"], part)
+
+    def _take(self, number: int, part: Part) -> None:
+        """Others may be one operation ahead."""
+        if self._sum is None or number != self._number:
+            self._early.append((number, part))
+            return
+        if part.way == UP:
+            self._part_came(part.src, part.piece, self._node.wire_bytes(part.payload))
+        self._send(self._sum.receive(part))
+
+    def _send(self, parts: Sequence[Part]) -> None:
+        """Send, and take the result once it is complete."""
+        assert self._sum is not None
+        for part in parts:
+            dst = self._workers[part.dst]
+            header = {
+                "kind": "share",
+                "updates": (),
+                "transfer": None,
+                "operation": self._number,
+                "from": self._worker,
+                "key": (part.piece, part.way),
+                "final": dst,
+                "requested_s": self._node.now(),
+            }
+            self._node.stream(dst, header, part.payload)
+        result = self._sum.result()
+        if result is not None:
+            self._sum, self._result = None, result
+            self._end()
+
+    # -- by the engine -----------------------------------------------------------------------
+
+    def _whole(self, result: NDArray[Any], sent_bytes: Sequence[int]) -> None:
+        for dst, n_bytes in zip(self._workers, sent_bytes, strict=True):
+            if n_bytes:
+                record_sent(self._node, dst, n_bytes, self._begun_s)
+        self._result = dense(result)
+        self._end()
+
+    # -- what links carry --------------------------------------------------------------------
+
+    def _part_came(self, src: int, piece: int, n_bytes: int) -> None:
+        if self._sums.measures and not self._seen.complete:
+            self._seen.arrived(src, piece, n_bytes, self._node.now())
+            self._tell_rates()
+
+    def _tell_rates(self) -> None:
+        """Once all has come that tells of rates, whoever collects them is told."""
+        if self._sums.measures and self._seen.complete:
+            collector = self._workers[self._pieces[0].root]
+            self._node.send(collector, "seen", (self._number, self._seen.bytes_per_s()))
+
+    def _learn(self, rates: Mapping[int, float]) -> None:
+        self._sums.learn(rates)
+        self._learned = True
+        self._end()
+
+    def _end(self) -> None:
+        """The sum is the caller's once all know alike how the next one is to be made."""
+        if self._result is None or not self._learned:
+            return
+        result, self._result = self._result, None
+        self._number += 1
+        self._summed(result)
+
+
+class Rates:
+    """Brings together what all workers have seen in an operation, and tells all of them."""
+
+    def __init__(self, node: Node, learn: Callable[[Mapping[int, float]], None]) -> None:
+        self._node = node
+        self._told: dict[int, list[Mapping[int, float]]] = defaultdict(list)
+        node.on("seen", self._one_has_seen)
+        node.on("rates", lambda src, rates: learn(rates))
+
+    def _one_has_seen(self, src: str, body: tuple[int, Mapping[int, float]]) -> None:
+        number, rates = body
+        workers, told = self._node.plan.context.workers, self._told[number]
+        told.append(rates)
+        if len(told) < len(workers):
+            return
+        del self._told[number]
+        seen = {worker: [t[worker] for t in told if worker in t] for worker in range(len(workers))}
+        middle = {worker: statistics.median(rates) for worker, rates in seen.items() if rates}
+        for host in workers:
+            self._node.send(host, "rates", middle)
 
 
 class AllreduceWorker:
     """Its synchronous loop: compute, sum over all workers, apply the sum, compute."""
 
-    def __init__(self, node: Node, view: ModelView, operations: Operations) -> None:
+    def __init__(self, node: Node, view: ModelView, sums: Sums) -> None:
         self._node = node
         self._view = view
-        self._make = operations
-        self._operations: dict[int, Collective] = {}
+        self._sums = AllReduce(node, sums, self._take)
         self._iteration = 0
         self._own: Payload | None = None
         self._ready_s = 0.0
         self._worker = node.plan.context.workers.index(node.host)
-        node.on_received = self._on_received
         if self._worker == 0:
             node.counts = {"version": 0, "applied": 0, "dropped": 0}
 
@@ -46,41 +192,7 @@ class AllreduceWorker:
 
     def _sum(self, iteration: int, update: Payload) -> None:
         self._own, self._ready_s = update, self._node.now()
-        self._node.waiting_for = f"messages of all-reduce {iteration} from other workers"
-        self._send(iteration, self._operation(iteration).start(update, self._ready_s))
-
-    def _operation(self, iteration: int) -> Collective:
-        """Others may be one operation ahead."""
-        if iteration not in self._operations:
-            self._operations[iteration] = self._make()
-        return self._operations[iteration]
-
-    def _send(self, iteration: int, messages: Sequence[Message]) -> None:
-        """Send, and take the result once it is complete."""
-        for message in messages:
-            dst = self._node.plan.context.workers[message.dst]
-            header = {
-                "kind": "share",
-                "updates": (),
-                "transfer": None,
-                "operation": iteration,
-                "from": self._worker,
-                "key": message.key,
-                "told": message.told,
-                "final": dst,
-                "requested_s": self._node.now(),
-            }
-            self._node.stream(dst, header, message.payload)
-        result = self._operations[iteration].result()
-        if result is not None:
-            del self._operations[iteration]
-            self._take(result)
-
-    def _on_received(self, stream: Incoming) -> None:
-        iteration: int = stream.header["operation"]
-        key, told = stream.header["key"], stream.header["told"]
-        message = Message(stream.header["from"], self._worker, key, stream.payload(), told)
-        self._send(iteration, self._operation(iteration).receive(message, self._node.now()))
+        self._sums.start(update)
 
     def _take(self, result: Payload) -> None:
         assert self._own is not None
@@ -111,4 +223,21 @@ def record_summed(
         resolved_s=node.now(),
         norm=update.norm(),
         push_bytes=node.wire_bytes(update),
+    )
+
+
+def record_sent(node: Node, dst: str, n_bytes: int, begun_s: float) -> None:
+    """Note all that a worker has sent to another one for a sum that has just ended."""
+    node.record(
+        "transfer",
+        kind="share",
+        updates=(),
+        src=node.host,
+        dst=dst,
+        next_hop=dst,
+        bytes=n_bytes,
+        complete=True,
+        requested_s=begun_s,
+        started_s=begun_s,
+        ended_s=node.now(),
     )

@@ -42,8 +42,7 @@ def role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
         momentum = context.options.get("momentum", 0.0) if collective else 0.0
         view = ModelView(model(), conserved=plan.conserved, momentum=momentum)
         if collective:
-            index = context.workers.index(node.host)
-            return AllreduceWorker(node, view, policy.build(context, index))
+            return AllreduceWorker(node, view, policy.build(context))
         return Worker(node, view, sends_at_once=policy.SENDS_AT_ONCE)
     if node.host == context.server and not collective:
         return Server(node, model())

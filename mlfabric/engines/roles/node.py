@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from mlfabric.engines.plan import RunPlan
 from mlfabric.events import Event
 from mlfabric.payload import Payload
+from mlfabric.policies.base import Piece
+from mlfabric.treesum import Side
 
 Header = dict[str, Any]
 
@@ -31,6 +33,24 @@ class Incoming(Protocol):
     def done(self) -> bool: ...
 
     def payload(self) -> Payload: ...
+
+
+class DenseSums(Protocol):
+    """Sums dense vectors of all workers, one after another."""
+
+    def takes(self, pieces: Sequence[Piece]) -> bool:
+        """Whether it can sum a vector that is cut so."""
+
+    def start(
+        self,
+        number: int,
+        side: Side,
+        values: NDArray[Any],
+        on_part: Callable[[int, int, int], None],
+        done: Callable[[NDArray[Any], Sequence[int]], None],
+    ) -> None:
+        """Begin operation `number`; `on_part(worker, piece, bytes)` tells of each sum so far that
+        comes, `done(sum, bytes sent to each worker)` of the end. Until then `values` must stay."""
 
 
 class Role(Protocol):
@@ -70,6 +90,10 @@ class Node(Protocol):
 
     def now(self) -> float:
         """Seconds of the run's clock."""
+
+    @property
+    def dense_sums(self) -> DenseSums | None:
+        """The engine's own way to sum dense vectors over all workers, where it has one."""
 
     def on(self, kind: str, handler: Callable[[str, Any], None]) -> None:
         """Call `handler` for messages of this kind."""

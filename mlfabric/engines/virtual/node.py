@@ -24,6 +24,8 @@ _NOTHING = Payload(0, None, np.empty(0, np.float32))
 class VirtualNode:
     """A host whose messages and transfers take virtual time."""
 
+    dense_sums = None
+
     def __init__(self, host: str, world: World) -> None:
         self.host = host
         self.plan: VirtualPlan = world.plan

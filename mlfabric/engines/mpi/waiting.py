@@ -1,0 +1,72 @@
+"""Waiting for news without burning a core: sleep until a socket of MPI's has bytes to read.
+
+MPI offers no such wait: a blocking call spins, and naps between polls cost latency and, with more
+ranks than cores, most of the machine. Whatever it is, MPI over TCP reads from sockets of this
+process; poll(2) on those wakes as soon as something has come, for MPI to take.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from pathlib import Path
+
+RESCAN_S = 1.0
+"""How often sockets that MPI has opened since are looked for."""
+
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
+class News:
+    """Wakes at bytes on any socket of this process, at `tell`, or after a time."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._told = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll.register(self._told, select.POLLIN)
+        self._watched: set[int] = set()
+        self._next_scan_s = 0.0
+
+    def tell(self) -> None:
+        """Wake the waiting thread, from any other."""
+        os.eventfd_write(self._told, 1)
+
+    def wait(self, most_s: float) -> None:
+        """Sleep until there may be news, at most so long."""
+        if time.monotonic() >= self._next_scan_s:
+            self._scan()
+        for descriptor, event in self._poll.poll(most_s * 1e3):
+            if descriptor == self._told:
+                os.eventfd_read(self._told)
+            elif event & ~select.POLLIN:  # closed, or not to be read: it would wake us for ever
+                self._forget(descriptor)
+
+    def close(self) -> None:
+        """Nothing more is waited for."""
+        os.close(self._told)
+
+    def _scan(self) -> None:
+        self._next_scan_s = time.monotonic() + RESCAN_S
+        found = _sockets()
+        for descriptor in self._watched - found:
+            self._forget(descriptor)
+        for descriptor in found - self._watched:
+            self._poll.register(descriptor, select.POLLIN)
+            self._watched.add(descriptor)
+
+    def _forget(self, descriptor: int) -> None:
+        if descriptor in self._watched:
+            self._watched.remove(descriptor)
+            self._poll.unregister(descriptor)
+
+
+def _sockets() -> set[int]:
+    found = set()
+    for entry in _DESCRIPTORS.iterdir():
+        try:
+            if entry.readlink().name.startswith("socket:"):
+                found.add(int(entry.name))
+        except FileNotFoundError:  # the descriptor of the folder itself, or one just closed
+            continue
+    return found

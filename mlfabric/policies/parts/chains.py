@@ -1,0 +1,51 @@
+"""Pieces that are summed along chains: a link carries two vectors, however many hosts there are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+
+from mlfabric.policies.base import Piece
+
+
+@lru_cache(maxsize=16)
+def chained(
+    size: int, members: tuple[int, ...], leaves: tuple[int, ...], lanes: int
+) -> tuple[Piece, ...]:
+    """A share of the vector for each member, cut into lanes.
+
+    A share's chain begins at one member, passes all others and ends at its root, from where the
+    result goes round once more: each member sends 2 (m - 1) / m of the vector. Leaves send their
+    part to each share's root, and get the result from there.
+    """
+    shares = _cuts(0, size, len(members))
+    lanes_of = [_cuts(begin, end, lanes) for begin, end in shares]
+    trees = [_trees(members, leaves, first) for first in range(len(members))]
+    return tuple(
+        Piece(*lanes_of[share][lane], *trees[share])
+        for lane in range(lanes)
+        for share in range(len(members))
+    )
+
+
+def _cuts(begin: int, end: int, parts: int) -> list[tuple[int, int]]:
+    """Parts that differ by one entry at most; there may be empty ones."""
+    places = [begin + (end - begin) * part // parts for part in range(parts + 1)]
+    return list(itertools.pairwise(places))
+
+
+def _trees(
+    members: Sequence[int], leaves: Sequence[int], first: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Parents on the way up and on the way down, of the share whose chain begins at `first`."""
+    chain = [*members[first:], *members[:first]]
+    root = chain[-1]
+    up = dict(itertools.pairwise(chain)) | {root: root}
+    down = {chain[0]: root, root: root} | dict(zip(chain[1:-1], chain[:-2], strict=True))
+    hanging = dict.fromkeys(leaves, root)
+    everyone = range(len(members) + len(leaves))
+    return (
+        tuple((up | hanging)[worker] for worker in everyone),
+        tuple((down | hanging)[worker] for worker in everyone),
+    )

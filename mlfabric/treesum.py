@@ -1,0 +1,190 @@
+"""One worker's side of one sum over all workers, piece by piece along trees; no I/O, no clock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from mlfabric.payload import STRIPE, Payload, dense, total
+from mlfabric.policies.base import Piece
+
+UP, DOWN = 0, 1
+
+
+class Part(NamedTuple):
+    """A piece on its way from worker `src` to worker `dst`: a sum so far (UP) or the result."""
+
+    src: int
+    dst: int
+    piece: int
+    way: int
+    payload: Payload
+
+
+class Side:
+    """What a worker does for each piece: whom it hears, and whom it tells."""
+
+    def __init__(self, worker: int, pieces: Sequence[Piece]) -> None:
+        self.worker = worker
+        self.pieces = pieces
+        self.adds = [_children(piece.up, worker) for piece in pieces]
+        self.spreads = [_children(piece.down, worker) for piece in pieces]
+
+    def is_root(self, piece: int) -> bool:
+        """Whether the sum of all comes about here."""
+        return self.pieces[piece].up[self.worker] == self.worker
+
+    @cached_property
+    def receives(self) -> list[tuple[int, int, int]]:
+        """(worker, piece, UP or DOWN) of all that comes here, by how many hops that takes."""
+        found = []
+        for number, piece in enumerate(self.pieces):
+            for child in self.adds[number]:
+                found.append((_height(piece, child), child, number, UP))
+            if not self.is_root(number):
+                hops = _height(piece, piece.root) + _depth(piece, self.worker)
+                found.append((hops, piece.down[self.worker], number, DOWN))
+        found.sort(key=lambda one: one[0])
+        return [(src, number, way) for _, src, number, way in found]
+
+    @cached_property
+    def entries_up(self) -> int:
+        """Entries of all sums so far that come here."""
+        sizes = (piece.end - piece.begin for piece in self.pieces)
+        return sum(size * len(adds) for size, adds in zip(sizes, self.adds, strict=True))
+
+    @cached_property
+    def firsthand(self) -> dict[int, list[int]]:
+        """By worker: pieces of which it sends its own part, nobody else's, to this worker."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for number, piece in enumerate(self.pieces):
+            for child in self.adds[number]:
+                if _is_firsthand(piece, child):
+                    found[child].append(number)
+        return found
+
+    @cached_property
+    def firsthand_in_all(self) -> dict[int, int]:
+        """By those workers: of how many pieces it sends its own part to anyone."""
+        return {
+            src: sum(_is_firsthand(piece, src) for piece in self.pieces) for src in self.firsthand
+        }
+
+
+def _is_firsthand(piece: Piece, worker: int) -> bool:
+    """Whether what a worker sends up is its own part, nobody else's."""
+    return piece.up[worker] != worker and not _children(piece.up, worker)
+
+
+def _height(piece: Piece, worker: int) -> int:
+    """Hops from the farthest worker whose part comes by this one on the way up."""
+    children = _children(piece.up, worker)
+    return 1 + max((_height(piece, child) for child in children), default=-1)
+
+
+def _depth(piece: Piece, worker: int) -> int:
+    """Hops from the root on the way down."""
+    hops = 0
+    while piece.down[worker] != worker:
+        worker, hops = piece.down[worker], hops + 1
+    return hops
+
+
+def _children(parents: Sequence[int], worker: int) -> tuple[int, ...]:
+    return tuple(
+        child for child, parent in enumerate(parents) if parent == worker and child != worker
+    )
+
+
+class TreeSum:
+    """Once started, takes parts in any order; tells what to send."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._size = 0
+        self._sums: list[list[Payload]] = []
+        self._results: dict[int, Payload] = {}
+
+    def start(self, update: Payload) -> list[Part]:
+        """The parts to send first, in the order of pieces."""
+        self._size = update.size
+        self._sums = [[part] for part in _cut(update, self._side.pieces)]
+        return [part for piece in range(len(self._sums)) for part in self._rise(piece)]
+
+    def receive(self, part: Part) -> list[Part]:
+        """The parts that a received one allows to send."""
+        if part.way == DOWN:
+            return self._spread(part.piece, part.payload)
+        self._sums[part.piece].append(part.payload)
+        return self._rise(part.piece)
+
+    def result(self) -> Payload | None:
+        """The sum over all workers, None until it is complete."""
+        if len(self._results) < len(self._sums):
+            return None
+        parts = [self._results[piece] for piece in range(len(self._sums))]
+        if any(part.indices is not None or part.size == self._size for part in parts):
+            return total(parts)
+        placed = sorted(zip(self._side.pieces, parts, strict=True), key=lambda pair: pair[0].begin)
+        return dense(np.concatenate([part.values for _, part in placed]))
+
+    def _rise(self, piece: int) -> list[Part]:
+        side = self._side
+        if len(self._sums[piece]) <= len(side.adds[piece]):
+            return []
+        summed = total(self._sums[piece])
+        if side.is_root(piece):
+            return self._spread(piece, summed)
+        return [Part(side.worker, side.pieces[piece].up[side.worker], piece, UP, summed)]
+
+    def _spread(self, piece: int, result: Payload) -> list[Part]:
+        self._results[piece] = result
+        side = self._side
+        return [Part(side.worker, dst, piece, DOWN, result) for dst in side.spreads[piece]]
+
+
+def _cut(update: Payload, pieces: Sequence[Piece]) -> Iterator[Payload]:
+    """A vector's pieces; entries of a sparse one cluster, so they are dealt out in stripes."""
+    if update.indices is None:
+        for piece in pieces:
+            yield dense(update.values[piece.begin : piece.end])
+        return
+    number_of = (update.indices // STRIPE) % len(pieces)
+    for number in range(len(pieces)):
+        own = number_of == number
+        yield Payload(update.size, update.indices[own], update.values[own])
+
+
+class Seen:
+    """How fast other workers' own parts come in, which wait for nobody: rates of their links."""
+
+    def __init__(self, side: Side) -> None:
+        self._expected = {src: set(pieces) for src, pieces in side.firsthand.items()}
+        self._in_all = side.firsthand_in_all
+        self._arrivals: dict[int, list[tuple[float, int]]] = {src: [] for src in self._expected}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all has come that tells of a rate."""
+        return not any(self._expected.values())
+
+    def arrived(self, src: int, piece: int, n_bytes: int, now: float) -> None:
+        """A sum so far has come from a worker."""
+        if piece in self._expected.get(src, ()):
+            self._expected[src].remove(piece)
+            self._arrivals[src].append((now, n_bytes))
+
+    def bytes_per_s(self) -> dict[int, float]:
+        """By worker, where at least two parts tell; to all that it sends its own parts to."""
+        rates = {}
+        for src, arrivals in self._arrivals.items():
+            (first_s, first_bytes), (last_s, _) = arrivals[0], arrivals[-1]
+            moved = sum(n_bytes for _, n_bytes in arrivals)
+            if last_s > first_s and moved > first_bytes:
+                here = (moved - first_bytes) / (last_s - first_s)
+                rates[src] = here * self._in_all[src] / len(arrivals)
+        return rates
