@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,72 +26,51 @@ class Part(NamedTuple):
     payload: Payload
 
 
-class Side:
-    """What a worker does for each piece: whom it hears, and whom it tells."""
+@dataclass(frozen=True)
+class Place:
+    """A worker's place in the two trees of a piece.
 
-    def __init__(self, worker: int, pieces: Sequence[Piece]) -> None:
-        self.worker = worker
-        self.pieces = pieces
-        self.adds = [_children(piece.up, worker) for piece in pieces]
-        self.spreads = [_children(piece.down, worker) for piece in pieces]
+    It adds what `adds` send and gets the result from `source` (None: it is the root), `hops`
+    messages after the first one was sent; then it tells `spreads`. `firsthand` are those of `adds`
+    that send their own part, nobody else's; `heights` tells how many messages come before each's.
+    """
 
-    def is_root(self, piece: int) -> bool:
-        """Whether the sum of all comes about here."""
-        return self.pieces[piece].up[self.worker] == self.worker
-
-    @cached_property
-    def receives(self) -> list[tuple[int, int, int]]:
-        """(worker, piece, UP or DOWN) of all that comes here, by how many hops that takes."""
-        found = []
-        for number, piece in enumerate(self.pieces):
-            for child in self.adds[number]:
-                found.append((_height(piece, child), child, number, UP))
-            if not self.is_root(number):
-                hops = _height(piece, piece.root) + _depth(piece, self.worker)
-                found.append((hops, piece.down[self.worker], number, DOWN))
-        found.sort(key=lambda one: one[0])
-        return [(src, number, way) for _, src, number, way in found]
-
-    @cached_property
-    def entries_up(self) -> int:
-        """Entries of all sums so far that come here."""
-        sizes = (piece.end - piece.begin for piece in self.pieces)
-        return sum(size * len(adds) for size, adds in zip(sizes, self.adds, strict=True))
-
-    @cached_property
-    def firsthand(self) -> dict[int, list[int]]:
-        """By worker: pieces of which it sends its own part, nobody else's, to this worker."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for number, piece in enumerate(self.pieces):
-            for child in self.adds[number]:
-                if _is_firsthand(piece, child):
-                    found[child].append(number)
-        return found
-
-    @cached_property
-    def firsthand_in_all(self) -> dict[int, int]:
-        """By those workers: of how many pieces it sends its own part to anyone."""
-        return {
-            src: sum(_is_firsthand(piece, src) for piece in self.pieces) for src in self.firsthand
-        }
+    adds: tuple[int, ...]
+    parent: int
+    source: int | None
+    spreads: tuple[int, ...]
+    hops: int
+    heights: tuple[int, ...]
+    firsthand: tuple[int, ...]
 
 
-def _is_firsthand(piece: Piece, worker: int) -> bool:
-    """Whether what a worker sends up is its own part, nobody else's."""
-    return piece.up[worker] != worker and not _children(piece.up, worker)
+@lru_cache(maxsize=1024)
+def place_in(worker: int, up: tuple[int, ...], down: tuple[int, ...]) -> Place:
+    """Where a worker is in trees as `Piece` has them."""
+    root = next(worker for worker, parent in enumerate(up) if parent == worker)
+    adds = _children(up, worker)
+    heights = tuple(_height(up, child) for child in adds)
+    return Place(
+        adds=adds,
+        parent=up[worker],
+        source=None if worker == root else down[worker],
+        spreads=_children(down, worker),
+        hops=_height(up, root) + _depth(down, worker),
+        heights=heights,
+        firsthand=tuple(c for c, height in zip(adds, heights, strict=True) if height == 0),
+    )
 
 
-def _height(piece: Piece, worker: int) -> int:
-    """Hops from the farthest worker whose part comes by this one on the way up."""
-    children = _children(piece.up, worker)
-    return 1 + max((_height(piece, child) for child in children), default=-1)
+def _height(up: Sequence[int], worker: int) -> int:
+    """Messages from the farthest worker whose part comes by this one on the way up."""
+    return max((1 + _height(up, child) for child in _children(up, worker)), default=0)
 
 
-def _depth(piece: Piece, worker: int) -> int:
-    """Hops from the root on the way down."""
+def _depth(down: Sequence[int], worker: int) -> int:
+    """Messages from the root on the way down."""
     hops = 0
-    while piece.down[worker] != worker:
-        worker, hops = piece.down[worker], hops + 1
+    while down[worker] != worker:
+        worker, hops = down[worker], hops + 1
     return hops
 
 
@@ -98,6 +78,52 @@ def _children(parents: Sequence[int], worker: int) -> tuple[int, ...]:
     return tuple(
         child for child, parent in enumerate(parents) if parent == worker and child != worker
     )
+
+
+class Side:
+    """What a worker does for each piece: whom it hears, and whom it tells."""
+
+    def __init__(self, worker: int, pieces: Sequence[Piece]) -> None:
+        self.worker = worker
+        self.pieces = pieces
+        self.places = [place_in(worker, piece.up, piece.down) for piece in pieces]
+
+    @cached_property
+    def receives(self) -> list[tuple[int, int, int]]:
+        """(worker, piece, UP or DOWN) of all that comes here, in the order to be expected."""
+        found = []
+        for number, place in enumerate(self.places):
+            coming = zip(place.heights, place.adds, strict=True)
+            found += [(height, child, number, UP) for height, child in coming]
+            if place.source is not None:
+                found.append((place.hops, place.source, number, DOWN))
+        found.sort(key=lambda one: one[0])
+        return [(src, number, way) for _, src, number, way in found]
+
+    @cached_property
+    def entries_up(self) -> int:
+        """Entries of all sums so far that come here."""
+        both = zip(self.pieces, self.places, strict=True)
+        return sum((piece.end - piece.begin) * len(place.adds) for piece, place in both)
+
+    @cached_property
+    def firsthand(self) -> dict[int, list[int]]:
+        """By worker: pieces of which it sends its own part, nobody else's, to this worker."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for number, place in enumerate(self.places):
+            for child in place.firsthand:
+                found[child].append(number)
+        return found
+
+    @cached_property
+    def firsthand_in_all(self) -> dict[int, int]:
+        """By those workers: of how many pieces it sends its own part to anyone."""
+        return {src: sum(_starts(piece, src) for piece in self.pieces) for src in self.firsthand}
+
+
+def _starts(piece: Piece, worker: int) -> bool:
+    place = place_in(worker, piece.up, piece.down)
+    return not place.adds and place.source is not None
 
 
 class TreeSum:
@@ -134,17 +160,18 @@ class TreeSum:
 
     def _rise(self, piece: int) -> list[Part]:
         side = self._side
-        if len(self._sums[piece]) <= len(side.adds[piece]):
+        if len(self._sums[piece]) <= len(side.places[piece].adds):
             return []
         summed = total(self._sums[piece])
-        if side.is_root(piece):
+        place = side.places[piece]
+        if place.source is None:
             return self._spread(piece, summed)
-        return [Part(side.worker, side.pieces[piece].up[side.worker], piece, UP, summed)]
+        return [Part(side.worker, place.parent, piece, UP, summed)]
 
     def _spread(self, piece: int, result: Payload) -> list[Part]:
         self._results[piece] = result
         side = self._side
-        return [Part(side.worker, dst, piece, DOWN, result) for dst in side.spreads[piece]]
+        return [Part(side.worker, dst, piece, DOWN, result) for dst in side.places[piece].spreads]
 
 
 def _cut(update: Payload, pieces: Sequence[Piece]) -> Iterator[Payload]:

@@ -18,7 +18,7 @@ from mlfabric.policies.parts.chains import chained
 PLACE: Literal["workers"] = "workers"
 Options = MomentumOptions
 
-GAIN = 0.75
+GAIN = 0.6
 """Hosts are taken out of the chains where that makes an operation at least so much shorter:
 estimates are not exact, and where links are alike nothing is to be gained [ours]."""
 
@@ -28,7 +28,11 @@ NEARLY = 1.1
 EVEN_LANES = 3
 """Fewest lanes of a share: one is on its way while another is summed, and two tell a rate."""
 
-LEAF_LANES, LEAF_LANE_BYTES = 16, 8_192
+LEAF_ROOTS = 3
+"""Roots for each leaf: so many connections share its link, and a root's has a third of a vector
+to carry for it, each way [ours]."""
+
+LEAF_LANES, LEAF_LANE_BYTES = 32, 8_192
 """With leaves: lanes of a share, of so many bytes at least. Little is left to do once a slow link
 has sent its last lane [ours]."""
 
@@ -38,33 +42,49 @@ class Adaptive:
 
     measures = True
 
-    def __init__(self, workers: int, chunk_bytes: int) -> None:
-        self._workers = workers
+    def __init__(self, line_bytes_per_s: Sequence[float], chunk_bytes: int) -> None:
+        self._line = line_bytes_per_s
         self._chunk_bytes = chunk_bytes
-        self._rates = dict.fromkeys(range(workers), 1.0)
+        self._rates = list(line_bytes_per_s)
+        self._last = list(line_bytes_per_s)
+        self._turn = 0
 
     def pieces(self, size: int, item_bytes: int) -> Sequence[Piece]:
-        members = chain_members(self._rates)
-        leaves = tuple(worker for worker in range(self._workers) if worker not in members)
-        share_bytes = math.ceil(size / len(members)) * item_bytes
+        members = tuple(chain_members(self._rates))
+        leaves = tuple(worker for worker in range(len(self._rates)) if worker not in members)
+        roots = self._roots(len(members), len(leaves))
+        share_bytes = math.ceil(size / len(roots)) * item_bytes
         lanes = max(EVEN_LANES, math.ceil(share_bytes / self._chunk_bytes))
         if leaves:
             lanes = max(lanes, min(LEAF_LANES, share_bytes // LEAF_LANE_BYTES))
-        return chained(size, tuple(members), leaves, lanes)
+        return chained(size, members, leaves, roots, lanes)
+
+    def _roots(self, members: int, leaves: int) -> tuple[int, ...]:
+        """All members; with leaves, a few, and others each time, as a chain's first link alone
+        tells its rate."""
+        if not leaves:
+            return tuple(range(members))
+        count = min(LEAF_ROOTS * leaves, members)
+        return tuple((self._turn + members * root // count) % members for root in range(count))
 
     def learn(self, bytes_per_s: Mapping[int, float]) -> None:
-        """A rate holds until another is seen."""
-        self._rates |= bytes_per_s
+        """The better of a link's last two rates counts: one message that is taken notice of late
+        makes a fast link look slow. None is above that of the line, however close together two
+        are taken notice of."""
+        self._turn += 1
+        for worker, rate in bytes_per_s.items():
+            self._rates[worker] = min(max(rate, self._last[worker]), self._line[worker])
+            self._last[worker] = rate
 
 
-def chain_members(rates: Mapping[int, float]) -> list[int]:
-    """The workers whose links are fast enough for the chains, in their order.
+def chain_members(rates: Sequence[float]) -> list[int]:
+    """The workers whose links are fast enough for the chains, in their order: half at least.
 
     With m members and k leaves a member sends (2 (m - 1) + k) / m vectors, a leaf one.
     """
-    fastest = sorted(rates, key=lambda worker: -rates[worker])
+    fastest = sorted(range(len(rates)), key=lambda worker: -rates[worker])
     seconds = {}
-    for count in range(1, len(fastest) + 1):
+    for count in range((len(fastest) + 1) // 2, len(fastest) + 1):
         load = (2 * (count - 1) + len(fastest) - count) / count
         slowest_leaf_s = 1 / rates[fastest[-1]] if count < len(fastest) else 0.0
         seconds[count] = max(load / rates[fastest[count - 1]], slowest_leaf_s)
@@ -77,4 +97,5 @@ def chain_members(rates: Mapping[int, float]) -> list[int]:
 
 def build(context: PolicyContext) -> Adaptive:
     """How every worker sums."""
-    return Adaptive(len(context.workers), context.payload_chunk_bytes)
+    lines = [context.line_bytes_per_s[worker] for worker in context.workers]
+    return Adaptive(lines, context.payload_chunk_bytes)

@@ -34,7 +34,8 @@ class Ring:
     def pieces(self, size: int, item_bytes: int) -> Sequence[Piece]:
         share_bytes = math.ceil(size / self._workers) * item_bytes
         lanes = max(1, math.ceil(share_bytes / self._chunk_bytes))
-        return chained(size, tuple(range(self._workers)), (), lanes)
+        everyone = tuple(range(self._workers))
+        return chained(size, everyone, (), everyone, lanes)
 
     def learn(self, bytes_per_s: Mapping[int, float]) -> None:
         """It stays as it is."""

@@ -50,7 +50,7 @@ class DenseSum:
         self._receives: list[MPI.Request] = []
         self._coming: list[tuple[int, int, int]] = []
         self._further = 0
-        self._lacking = [len(children) for children in side.adds]
+        self._lacking = [len(place.adds) for place in side.places]
         self._sums: list[Vector | None] = [None] * len(side.pieces)
         self._parts: dict[tuple[int, int], Vector] = {}
         self._post_receives(inbox)
@@ -111,7 +111,7 @@ class DenseSum:
         own = self._of(self._values, piece) if before is None else before
         self._lacking[piece] -= 1
         last = not self._lacking[piece]
-        to_result = last and self._side.is_root(piece)
+        to_result = last and self._side.places[piece].source is None
         into = self._of(self.result, piece) if to_result else part
         self._sums[piece] = np.add(own, part, out=into)
         if last:
@@ -119,17 +119,16 @@ class DenseSum:
 
     def _risen(self, piece: int, summed: Vector) -> None:
         """All of this worker's subtree is in the sum."""
-        side = self._side
-        if not side.is_root(piece):
-            self._send(side.pieces[piece].up[side.worker], piece, UP, summed)
+        place = self._side.places[piece]
+        if place.source is not None:
+            self._send(place.parent, piece, UP, summed)
             return
-        result = self._of(self.result, piece)
-        if summed is not result and not side.adds[piece]:
-            np.copyto(result, summed)
+        if not place.adds:
+            np.copyto(self._of(self.result, piece), summed)
         self._spread(piece)
 
     def _spread(self, piece: int) -> None:
-        for child in self._side.spreads[piece]:
+        for child in self._side.places[piece].spreads:
             self._send(child, piece, DOWN, self._of(self.result, piece))
 
     def _send(self, dst: int, piece: int, way: int, values: Vector) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mlfabric.engines.roles.names import update_id
 from mlfabric.engines.roles.node import Incoming, Node
 from mlfabric.payload import Payload, dense
-from mlfabric.policies.base import Piece, Sums
+from mlfabric.policies.base import Sums
 from mlfabric.treesum import UP, Part, Seen, Side, TreeSum
 from mlfabric.view import ModelView
 
@@ -31,7 +31,6 @@ class AllReduce:
         self._number = 0
         self._workers = node.plan.context.workers
         self._worker = self._workers.index(node.host)
-        self._pieces: Sequence[Piece] = ()
         self._side = Side(self._worker, ())
         self._seen = Seen(self._side)
         self._sum: TreeSum | None = None
@@ -48,8 +47,8 @@ class AllReduce:
         self._begun_s = self._node.now()
         size = update.size if update.indices is None else 0
         pieces = self._sums.pieces(size, update.values.itemsize)
-        if pieces is not self._pieces:
-            self._pieces, self._side = pieces, Side(self._worker, pieces)
+        if pieces is not self._side.pieces:
+            self._side = Side(self._worker, pieces)
         self._seen = Seen(self._side)
         self._learned = not self._sums.measures
         own = self._node.dense_sums
@@ -120,7 +119,7 @@ class AllReduce:
     def _tell_rates(self) -> None:
         """Once all has come that tells of rates, whoever collects them is told."""
         if self._sums.measures and self._seen.complete:
-            collector = self._workers[self._pieces[0].root]
+            collector = self._workers[self._side.pieces[0].root]
             self._node.send(collector, "seen", (self._number, self._seen.bytes_per_s()))
 
     def _learn(self, rates: Mapping[int, float]) -> None:

@@ -9,23 +9,28 @@ from functools import lru_cache
 from mlfabric.policies.base import Piece
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def chained(
-    size: int, members: tuple[int, ...], leaves: tuple[int, ...], lanes: int
+    size: int,
+    members: tuple[int, ...],
+    leaves: tuple[int, ...],
+    roots: tuple[int, ...],
+    lanes: int,
 ) -> tuple[Piece, ...]:
-    """A share of the vector for each member, cut into lanes.
+    """A share of the vector for each root (a place among `members`), cut into lanes.
 
-    A share's chain begins at one member, passes all others and ends at its root, from where the
-    result goes round once more: each member sends 2 (m - 1) / m of the vector. Leaves send their
-    part to each share's root, and get the result from there.
+    A share's chain begins at the member after its root, passes all others and ends at the root,
+    from where the result goes round once more: a member sends 2 (m - 1) / m of the vector where
+    each is a root, never more than two vectors. Leaves send their part to each share's root, and
+    get the result from there.
     """
-    shares = _cuts(0, size, len(members))
+    shares = _cuts(0, size, len(roots))
     lanes_of = [_cuts(begin, end, lanes) for begin, end in shares]
-    trees = [_trees(members, leaves, first) for first in range(len(members))]
+    trees = [_trees(members, leaves, (root + 1) % len(members)) for root in roots]
     return tuple(
         Piece(*lanes_of[share][lane], *trees[share])
         for lane in range(lanes)
-        for share in range(len(members))
+        for share in range(len(roots))
     )
 
 
