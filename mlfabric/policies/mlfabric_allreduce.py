@@ -28,11 +28,11 @@ NEARLY = 1.1
 EVEN_LANES = 3
 """Fewest lanes of a share: one is on its way while another is summed, and two tell a rate."""
 
-LEAF_ROOTS = 3
-"""Roots for each leaf: so many connections share its link, and a root's has a third of a vector
+LEAF_ROOTS = 2
+"""Roots for each leaf: so many connections share its link, and a root's has half a vector
 to carry for it, each way [ours]."""
 
-LEAF_LANES, LEAF_LANE_BYTES = 32, 8_192
+LEAF_LANES, LEAF_LANE_BYTES = 16, 8_192
 """With leaves: lanes of a share, of so many bytes at least. Little is left to do once a slow link
 has sent its last lane [ours]."""
 

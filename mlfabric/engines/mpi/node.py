@@ -35,7 +35,7 @@ NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
 
 BUSY_NAP_S = 0.001
 
-GATHER_S, MOST_GATHER_S = 0.001, 0.001
+GATHER_S = 0.001
 """A message comes in many packets; waking for each would cost more than all else. The longer
 nothing came of it, the longer the next pause."""
 
@@ -337,7 +337,7 @@ class Node:
                 continue
             quiet += 1
             if quiet > 1:  # woken by part of a message: let more of it come
-                time.sleep(min(GATHER_S * (1 + quiet // 8), MOST_GATHER_S))
+                time.sleep(GATHER_S)
             self.news.wait(BUSY_NAP_S if self.transport.sending else _nap_s(quiet))
 
     def _turn(self) -> bool:
