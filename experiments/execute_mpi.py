@@ -43,9 +43,12 @@ class MpiRun:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
         launch = Launch(self._config, self._run_dir)
         launch.check()
+        if launch.why:
+            print(f"links are shaped in user space: {launch.why}")
         with EvaluatorProcess(self._run_dir) as evaluator:
             self._train(launch, evaluator)
-        return read_records(self._run_dir), {"worst_link_miss": self._link_miss(launch)}
+        told = {"worst_link_miss": self._link_miss(launch), "emulation": launch.emulation}
+        return read_records(self._run_dir), told
 
     def _train(self, launch: Launch, evaluator: EvaluatorProcess) -> None:
         self._progress.show("preparing the workload")

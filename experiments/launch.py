@@ -20,13 +20,19 @@ from experiments.paths import ROOT
 from experiments.plan import hosts, straggler_events
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
+from mlfabric import policies
+from mlfabric.emulation.availability import unavailable
 from mlfabric.emulation.namespaces import die_with_parent
 from mlfabric.emulation.stragglers import write_trace
+from mlfabric.errors import EmulationUnavailable
 
 KILL_S = 5.0
 _KILLED = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
-_DIED = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
+_DIED = re.compile(
+    r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)"  # Open MPI
+    r"|RANK (\d+) PID \d+ RUNNING AT \S+\s+=\s+KILLED BY SIGNAL: (\d+)"  # MPICH
+)
 
 
 class Launch:
@@ -34,7 +40,7 @@ class Launch:
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         assert config.emulation is not None, "these are not ranks"
-        self.emulation: Emulation = config.emulation
+        self.emulation, self.why = _chosen(config)
         assert isinstance(config.engine, MpiEngineConfig)
         self._mpi = library(config.engine.mpi)
         self._config = config
@@ -45,6 +51,11 @@ class Launch:
         """Raises EmulationUnavailable where what the settings ask for is not to be had."""
         if self.emulation == "netns":
             require_emulation()
+        if self.emulation == "userspace" and policies.place(self._config.policy.name) == "library":
+            raise EmulationUnavailable(
+                f"policy={self._config.policy.name} needs namespaces to shape the MPI library's"
+                f" own transfers: {self.why}; engine.emulation=none runs it unshaped"
+            )
 
     def worst_link_miss(self) -> float | None:
         """By which share the worst shaped link misses its rate; None before it was measured."""
@@ -97,8 +108,8 @@ class Launch:
         console = (self._run_dir / "console.log").read_text(encoding="utf-8", errors="replace")
         died = _DIED.search(console)
         if died is not None:
-            number = int(died[2])
-            return f"{self._named(int(died[1]))} was killed by {signal.Signals(number).name}"
+            rank, number = (int(found) for found in died.groups() if found is not None)
+            return f"{self._named(rank)} was killed by {signal.Signals(number).name}"
         if self.poll() in _KILLED:
             return f"mpirun or the emulated cluster was killed (status {self.poll()})"
         last = [line for line in console.splitlines() if line.strip()][-1:]
@@ -115,8 +126,20 @@ class Launch:
             return ranks
         events = straggler_events(config)
         write_trace(self._run_dir / "network_trace.csv", events)
+        if self.emulation == "userspace":
+            return ranks
         bandwidths = dict.fromkeys(names, config.cluster.bandwidth_bytes_per_s)
         congestion_control = config.cluster.congestion_control
         return bubble_command(
             self._run_dir, bandwidths, congestion_control, events, ranks, self._mpi
         )
+
+
+def _chosen(config: RunConfig) -> tuple[Emulation, str]:
+    """How links are shaped, and why so, where `auto` had to choose."""
+    assert isinstance(config.engine, MpiEngineConfig)
+    assert config.emulation is not None
+    if config.engine.emulation != "auto" or config.emulation == "none":
+        return config.emulation, ""
+    reason = unavailable()
+    return ("netns", "") if reason is None else ("userspace", f"no namespaces here: {reason}")

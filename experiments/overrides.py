@@ -9,6 +9,8 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,25 @@ VARYING = ("workload", "policy", "engine", "experiment")
 """Groups whose choices have different keys; those of every other group have the same ones."""
 
 
+@functools.cache
+def _added() -> tuple[str, ...]:
+    """Packages of others that hold settings."""
+    return tuple(sorted(point.value for point in entry_points(group="mlfabric.conf")))
+
+
+def search_path() -> list[str]:
+    """The override that lets Hydra find settings of other packages, where there are any."""
+    if not _added():
+        return []
+    return [f"hydra.searchpath=[{','.join(f'pkg://{package}' for package in _added())}]"]
+
+
+@functools.cache
 def choices(group: str) -> list[str]:
-    """Names of the files in a group's folder."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    """Names of the files in a group's folders, those of other packages included."""
+    folders = [CONF / group, *(files(package) / group for package in _added())]
+    names = [file.name for folder in folders if folder.is_dir() for file in folder.iterdir()]
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def validate(arguments: Sequence[str], multirun: bool) -> list[RunConfig]:
@@ -80,7 +98,7 @@ def _composer() -> Iterator[None]:
 @functools.cache
 def _compose(overrides: tuple[str, ...]) -> DictConfig:
     try:
-        return compose("config", list(overrides), return_hydra_config=True)
+        return compose("config", [*overrides, *search_path()], return_hydra_config=True)
     except HydraException as error:
         reason = str(error.__cause__ or error).splitlines()[0]
         raise SettingError(f"{' '.join(overrides)}: {reason}") from None

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.build import build_workload
 from experiments.mpi_library import this_rank
 from experiments.mpiexec import EMULATION_VARIABLE
-from experiments.plan import hosts
+from experiments.plan import hosts, straggler_events
 from experiments.rank_plan import rank_plan
-from experiments.schema import read_config
+from experiments.schema import RunConfig, read_config
 from mlfabric.emulation.hosts import enter
+from mlfabric.emulation.played import PlayedTrace
 from mlfabric.emulation.rates import RateBoard
 
 
@@ -30,16 +32,29 @@ def main(run_dir: Path) -> None:
 
 def _play(run_dir: Path) -> None:
     config = read_config(run_dir / "config.json")
-    emulated = os.environ[EMULATION_VARIABLE] == "netns"
-    if emulated:
+    emulation = os.environ[EMULATION_VARIABLE]
+    if emulation == "netns":
         enter(hosts(config)[this_rank()])
-    read_rates = RateBoard(run_dir / "rates.bin").read if emulated else None
     workload = build_workload(config)
-    plan = rank_plan(config, run_dir, workload.conserved, read_rates)
+    rates, paced = _rates(config, run_dir, emulation), emulation == "userspace"
+    plan = rank_plan(config, run_dir, workload.conserved, rates, paced)
     # Only now: MPI opens its sockets where the process is when it is imported.
     from mlfabric.engines.mpi.main import run
 
     run(plan, lambda worker: workload.trainer(worker, config.cluster.workers))
+
+
+def _rates(
+    config: RunConfig, run_dir: Path, emulation: str
+) -> Callable[[float], Sequence[float]] | None:
+    """What tells the rates of all links at a time; None where they are not ours."""
+    if emulation == "netns":
+        board = RateBoard(run_dir / "rates.bin")
+        return lambda now: board.read()
+    if emulation == "userspace":
+        bandwidths = dict.fromkeys(hosts(config), config.cluster.bandwidth_bytes_per_s)
+        return PlayedTrace(bandwidths, straggler_events(config)).rates
+    return None
 
 
 if __name__ == "__main__":

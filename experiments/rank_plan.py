@@ -18,9 +18,10 @@ def rank_plan(
     config: RunConfig,
     run_dir: Path,
     conserved: bool,
-    read_rates: Callable[[], Sequence[float]] | None,
+    read_rates: Callable[[float], Sequence[float]] | None,
+    paced: bool,
 ) -> RankPlan:
-    """What the ranks of a run are told; `model0.npy` lies in the run folder."""
+    """What the ranks of a run are told (see `RankPlan`); `model0.npy` lies in the run folder."""
     assert isinstance(config.engine, MpiEngineConfig)
     model_bytes = np.load(run_dir / "model0.npy", mmap_mode="r").nbytes
     lines = dict.fromkeys(hosts(config), config.cluster.bandwidth_bytes_per_s)
@@ -29,5 +30,6 @@ def rank_plan(
         context=policy_context(config, model_bytes, BIG_SWITCH, lines),
         run_dir=run_dir,
         read_rates=read_rates,
+        paced=paced,
         watchdog_s=config.engine.watchdog_s,
     )

@@ -57,6 +57,15 @@ def _counts_are_applied_whole(config: RunConfig) -> str | None:
     return None
 
 
+def _library_is_shaped_below(config: RunConfig) -> str | None:
+    if config.emulation != "userspace" or policies.place(config.policy.name) != "library":
+        return None
+    return (
+        f"policy={config.policy.name}: must be another with engine.emulation=userspace, which"
+        " cannot shape what the MPI library sends on its own"
+    )
+
+
 def _library_is_real(config: RunConfig) -> str | None:
     if not config.virtual or policies.place(config.policy.name) != "library":
         return None
@@ -80,7 +89,7 @@ def _hostfile_is_not_emulated(config: RunConfig) -> str | None:
     asks = isinstance(config.engine, MpiEngineConfig) and config.engine.emulation == "netns"
     if config.cluster.hostfile is None or not asks:
         return None
-    return "engine.emulation=netns: must be auto or none with a cluster.hostfile"
+    return "engine.emulation=netns: must be userspace or none (auto) with a cluster.hostfile"
 
 
 def _stragglers_need_emulation(config: RunConfig) -> str | None:
@@ -230,6 +239,7 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _some_are_waited_for,
     _counts_are_applied_whole,
     _library_is_real,
+    _library_is_shaped_below,
     _virtual_hosts_are_no_machines,
     _hostfile_exists,
     _hostfile_is_not_emulated,

@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 
 from experiments.interrupts import INTERRUPTED, interrupt_once
 from experiments.outcome import Outcome, sweep_summary
-from experiments.overrides import launches, validate
+from experiments.overrides import launches, search_path, validate
 from experiments.paths import CONF
 from experiments.schema import RunConfig, from_omegaconf
 from mlfabric.errors import SettingError
@@ -117,7 +117,7 @@ def _refuse(message: str) -> NoReturn:
 def _hydra(arguments: list[str], task: Callable[[DictConfig], None]) -> None:
     """Compose as Hydra does and call task(cfg) for each job; its errors are raised, not printed."""
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    sys.argv = [sys.argv[0], *arguments]
+    sys.argv = [sys.argv[0], *arguments, *search_path()]
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
 
 

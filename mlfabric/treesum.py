@@ -131,13 +131,13 @@ class TreeSum:
 
     def __init__(self, side: Side) -> None:
         self._side = side
-        self._size = 0
+        self._sparse = False
         self._sums: list[list[Payload]] = []
         self._results: dict[int, Payload] = {}
 
     def start(self, update: Payload) -> list[Part]:
         """The parts to send first, in the order of pieces."""
-        self._size = update.size
+        self._sparse = update.indices is not None
         self._sums = [[part] for part in _cut(update, self._side.pieces)]
         return [part for piece in range(len(self._sums)) for part in self._rise(piece)]
 
@@ -153,7 +153,7 @@ class TreeSum:
         if len(self._results) < len(self._sums):
             return None
         parts = [self._results[piece] for piece in range(len(self._sums))]
-        if any(part.indices is not None or part.size == self._size for part in parts):
+        if self._sparse:
             return total(parts)
         placed = sorted(zip(self._side.pieces, parts, strict=True), key=lambda pair: pair[0].begin)
         return dense(np.concatenate([part.values for _, part in placed]))

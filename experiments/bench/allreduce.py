@@ -1,10 +1,9 @@
 """All-reduce on twelve shaped hosts, beside its peers; results/bench/allreduce.json.
 
 Contenders: `mlfabric_allreduce` and `ring_allreduce` of this library, MPI_Allreduce of Open MPI and
-of MPICH (a second installation, made where it is missing), torch.distributed's gloo. Each runs alone
-on a cluster of its own, every case in the same way: operations back to back, of which the first
-ones, in which links are learned, are not counted. An operation lasts from the end of the one before
-on the last host to its own end on the last host.
+of MPICH, torch.distributed's gloo. Each runs alone on a cluster of its own, every case in the same
+way: operations back to back, of which the first ones, in which links are learned, are not counted.
+An operation lasts from the end of the one before on the last host to its own end on the last host.
 """
 
 from __future__ import annotations
@@ -85,33 +84,24 @@ def _claims(case: Case, measured: Sequence[Mapping[str, Any]]) -> list[dict[str,
         if one["case"] == case.name
         for size in one["sizes"]
     }
-    claims = []
-    for size in case.sizes:
-        ours = found[OURS, size]
-        best = min(PEERS, key=lambda peer: found[peer, size]["median_s"])
-        what, lead = (
-            f"{case.name}, {size / 1e6:g} MB",
-            found[best, size]["median_s"] / ours["median_s"],
-        )
-        if case.changing:
-            tail = min(found[peer, size]["p95_s"] for peer in PEERS) / ours["p95_s"]
-            claims += [
-                claim(
-                    f"{what}: median of the best other ({best}) over ours",
-                    lead,
-                    "above 1",
-                    lead > 1,
-                ),
-                claim(f"{what}: best other 95th percentile over ours", tail, "above 1", tail > 1),
-            ]
-            continue
-        bound = ours["median_s"] / case.bound_s(size)
-        least = SLOW_LEAD if case.factors else 1.0
-        most = SLOW_TOLERANCE if case.factors else EVEN_TOLERANCE
-        claims += [
-            claim(f"{what}: ours over the links' bound", bound, f"at most {most}", bound <= most),
-            claim(
-                f"{what}: best other ({best}) over ours", lead, f"at least {least}", lead >= least
-            ),
+    return [one for size in case.sizes for one in _claims_of(case, size, found)]
+
+
+def _claims_of(
+    case: Case, size: int, found: Mapping[tuple[str, int], Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    what, ours = f"{case.name}, {size / 1e6:g} MB", found[OURS, size]
+    best = min(PEERS, key=lambda peer: found[peer, size]["median_s"])
+    lead = found[best, size]["median_s"] / ours["median_s"]
+    if case.changing:
+        tail = min(found[peer, size]["p95_s"] for peer in PEERS) / ours["p95_s"]
+        return [
+            claim(f"{what}: best other median ({best}) over ours", lead, "above 1", lead > 1),
+            claim(f"{what}: best other 95th percentile over ours", tail, "above 1", tail > 1),
         ]
-    return claims
+    bound = ours["median_s"] / case.bound_s(size)
+    least, most = (SLOW_LEAD, SLOW_TOLERANCE) if case.factors else (1.0, EVEN_TOLERANCE)
+    return [
+        claim(f"{what}: ours over the links' bound", bound, f"at most {most}", bound <= most),
+        claim(f"{what}: best other ({best}) over ours", lead, f"at least {least}", lead >= least),
+    ]

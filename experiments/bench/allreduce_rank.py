@@ -91,7 +91,7 @@ def _library() -> tuple[Reduce, Callable[[], None]]:
 def _ours(policy: str, folder: Path) -> tuple[Reduce, Callable[[], None]]:
     """As a run has it. MPI opens its sockets where the process is when it is imported."""
     from mlfabric import policies
-    from mlfabric.engines.mpi.node import Node, boot_identity
+    from mlfabric.engines.mpi.node import Node
     from mlfabric.engines.mpi.plan import RankPlan
     from mlfabric.engines.roles.allreduce import AllReduce
     from mlfabric.payload import Payload, dense
@@ -115,13 +115,11 @@ def _ours(policy: str, folder: Path) -> tuple[Reduce, Callable[[], None]]:
         watchdog_s=60.0,
     )
     node = Node.of_world(plan)
-    node.on("heartbeat", lambda src, body: None)
-    if node.rank == 0:
-        node.send_all("begin", (time.monotonic(), boot_identity()))
-    node.run_until(lambda: node.begun)
     done: list[Payload] = []
     node.sums_densely()
     sums = AllReduce(node, policies.module(policy).build(context), done.append)
+
+    node.start_clock()
 
     def reduce(vector: Vector) -> Vector:
         sums.start(dense(vector))

@@ -18,7 +18,7 @@ from mlfabric.policies.parts.chains import chained
 PLACE: Literal["workers"] = "workers"
 Options = MomentumOptions
 
-GAIN = 0.6
+GAIN = 0.7
 """Hosts are taken out of the chains where that makes an operation at least so much shorter:
 estimates are not exact, and where links are alike nothing is to be gained [ours]."""
 
@@ -29,8 +29,8 @@ EVEN_LANES = 3
 """Fewest lanes of a share: one is on its way while another is summed, and two tell a rate."""
 
 LEAF_ROOTS = 2
-"""Roots for each leaf: so many connections share its link, and a root's has half a vector
-to carry for it, each way [ours]."""
+"""Roots for each leaf: so many connections share its link, and each of these hosts has so much
+less of a vector to carry for it, each way [ours]."""
 
 LEAF_LANES, LEAF_LANE_BYTES = 16, 8_192
 """With leaves: lanes of a share, of so many bytes at least. Little is left to do once a slow link

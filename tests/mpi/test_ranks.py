@@ -18,6 +18,8 @@ from mlfabric import policies
 POLICIES = policies.names()
 COLLECTIVE = [policy for policy in POLICIES if policies.is_collective(policy)]
 PIPELINED = [f"{policy} pipelined" for policy in POLICIES if policies.place(policy) == "scheduler"]
+ONE_OF_A_KIND = ("async_ps", "mlfabric_a", "ring_allreduce", "mpi_allreduce")
+MPIS = ("openmpi", "mpich")
 
 
 def started(ranks, *program, mpi="openmpi", timeout=60):
@@ -29,9 +31,10 @@ def started(ranks, *program, mpi="openmpi", timeout=60):
     )
 
 
-def count_run(run_dir, ranks, policy, fail="nothing"):
-    np.save(run_dir / "model0.npy", np.zeros(50_000, np.int32))
-    return started(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail)
+def count_run(run_dir, ranks, policy, fail="nothing", mpi="openmpi"):
+    dtype = np.float32 if fail in ("dense", "paced") else np.int32
+    np.save(run_dir / "model0.npy", np.zeros(50_000, dtype))
+    return started(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail, mpi=mpi)
 
 
 def rows(run_dir, kind):
@@ -56,19 +59,23 @@ def held(updates, version):
     return sum(iterations.values())
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 7])
-def test_transport(ranks):
-    done = started(ranks, "tests.mpi.programs.transport_check")
+@pytest.mark.parametrize(
+    ("ranks", "mpi"), [(2, "openmpi"), (4, "openmpi"), (7, "openmpi"), (4, "mpich")]
+)
+def test_transport(ranks, mpi):
+    done = started(ranks, "tests.mpi.programs.transport_check", mpi=mpi)
     assert done.returncode == 0, done.stderr
     assert "all right" in done.stdout
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, *PIPELINED])
-@pytest.mark.parametrize("ranks", [3, 7])
-def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks):
-    if ranks == 3 and policy in COLLECTIVE:
-        pytest.skip("a sum needs two")
-    done = count_run(tmp_path, ranks, policy)
+@pytest.mark.parametrize(
+    ("policy", "ranks", "mpi"),
+    [(policy, 7, "openmpi") for policy in (*POLICIES, *PIPELINED)]
+    + [(policy, 3, "openmpi") for policy in ("async_ps", "sync_ps", "mlfabric_a")]
+    + [(policy, 5, "mpich") for policy in ONE_OF_A_KIND],
+)
+def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks, mpi):
+    done = count_run(tmp_path, ranks, policy, mpi=mpi)
     assert done.returncode == 0, done.stderr
     found = list(snapshots(tmp_path))
     assert len(found) >= 3
@@ -99,7 +106,40 @@ def test_a_tight_bound_drops_updates_and_loses_no_count(tmp_path):
     assert model.sum() == 10 * sum(iteration + 1 for iteration in last_applied.values())
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*COLLECTIVE, *PIPELINED, "sync_backup", "ssp"])
+def test_dense_sums_are_right_wherever_they_are_made(tmp_path, policy):
+    done = count_run(tmp_path, 6, policy, "dense")
+    assert done.returncode == 0, done.stderr
+    last, model = list(snapshots(tmp_path))[-1]
+    updates = [row for row in rows(tmp_path, "update") if row["status"] == "applied"]
+    if policy in COLLECTIVE:  # the workers are told one by one that the run is over
+        total = last["version"] // 4 * (1 + 2 + 3 + 4)
+    else:
+        held = [row["worker"] for row in updates if row["version_applied"] < last["version"]]
+        total = sum(worker + 1 for worker in held)
+    assert last["version"] > 8
+    np.testing.assert_array_equal(model, np.full_like(model, total))
+
+
+@pytest.mark.parametrize("policy", ["async_ps", "mlfabric_a pipelined", "mlfabric_allreduce"])
+def test_links_shaped_in_user_space_carry_what_they_are_to(tmp_path, policy):
+    done = count_run(tmp_path, 6, policy, "paced")
+    assert done.returncode == 0, done.stderr
+    moved, until = {}, max(row["ended_s"] for row in rows(tmp_path, "transfer"))
+    for row in rows(tmp_path, "transfer"):
+        for link in ((row["src"], "egress"), (row["next_hop"], "ingress")):
+            moved[link] = moved.get(link, 0) + row["bytes"]
+    rate = 2e6 * 1448 / 1514
+    slow = {link: 4 if link[0] == "w1" else 1 for link in moved}
+    shares = {link: n * slow[link] / rate / until for link, n in moved.items()}
+    assert max(shares.values()) < 1.03
+    assert max(shares.values()) > 0.8
+    last, model = list(snapshots(tmp_path))[-1]
+    assert last["version"] > 4
+    assert model.min() == model.max() > 0
+
+
+@pytest.mark.parametrize("policy", ONE_OF_A_KIND)
 def test_a_rank_that_raises_ends_the_job_with_its_number_and_traceback(tmp_path, policy):
     started = time.monotonic()
     done = count_run(tmp_path, 5, policy, "raise")
@@ -110,14 +150,15 @@ def test_a_rank_that_raises_ends_the_job_with_its_number_and_traceback(tmp_path,
     assert time.monotonic() - started < 20
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["async_ps", "mlfabric_a", "ring_allreduce", "sync_ps"])
 def test_the_watchdog_tells_who_waits_for_whom(tmp_path, policy):
     done = count_run(tmp_path, 4, policy, "hang")
     assert done.returncode != 0
     story = (tmp_path / "failure-0.txt").read_text().splitlines()[-1]
-    if policy == "ring_allreduce":
+    if policy in ("ring_allreduce", "sync_ps"):
+        waits = "a model newer" if policy == "sync_ps" else "messages of all-reduce 3"
         assert "nothing has moved" in story
-        assert "w1 waits for messages of all-reduce 3" in story
+        assert f"w1 waits for {waits}" in story
     else:  # the others go on without it, until the run is over
         assert "not all stop" in story
         assert "w1 waits" not in story

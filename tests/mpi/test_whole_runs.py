@@ -105,9 +105,16 @@ def start(tmp_path: Path) -> Iterator[object]:
     assert sorted(os.listdir("/sys/class/net")) == interfaces
 
 
-@pytest.mark.parametrize("policy", ["async_ps", "ring_allreduce", "mlfabric_a"])
-def test_a_run_ends_valid_and_conserves_its_counts(start, policy):
-    run = start("run", f"policy={policy}", "compute=cs2", "engine.max_seconds=6")
+@pytest.mark.parametrize(
+    ("policy", "more"),
+    [
+        ("async_ps", "engine.mpi=mpich"),
+        ("ring_allreduce", "engine.mpi=openmpi"),
+        ("mlfabric_a", "policy.aggregation=pipelined"),
+    ],
+)
+def test_a_run_ends_valid_and_conserves_its_counts(start, policy, more):
+    run = start("run", f"policy={policy}", more, "compute=cs2", "engine.max_seconds=6")
     assert run.process.wait(timeout=120) == 0, run.log.read_text()
     result = json.loads((run.run_dir / "run.json").read_text())
     assert result["status"] == "finished"
@@ -123,6 +130,16 @@ def test_a_run_ends_valid_and_conserves_its_counts(start, policy):
     )
     assert tracked.info.status == "FINISHED"
     assert tracked.data.params["policy.name"] == policy
+
+
+def test_links_can_be_shaped_without_namespaces(start):
+    shaping = ("engine.emulation=userspace", "policy=mlfabric_allreduce", "engine.max_seconds=6")
+    run = start("run", *shaping)
+    assert run.process.wait(timeout=120) == 0, run.log.read_text()
+    result = json.loads((run.run_dir / "run.json").read_text())
+    assert (result["status"], result["emulation"]) == ("finished", "userspace")
+    assert (run.run_dir / "network_trace.csv").exists()
+    conserved(run.run_dir)
 
 
 def conserved(run_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""Collective sums are right for any number of workers, size, order of arrival and link rates."""
+"""Sums along trees are right for any number of workers, size, order of arrival and link rates."""
 
 from __future__ import annotations
 
@@ -12,51 +12,76 @@ from hypothesis import strategies as st
 from mlfabric import policies
 from mlfabric.payload import Payload, dense, to_wire
 from mlfabric.policies.base import PolicyContext
-from mlfabric.policies.parts.shares import boundaries, median_rates, shares
+from mlfabric.policies.mlfabric_allreduce import Adaptive, chain_members
+from mlfabric.policies.parts.chains import chained
+from mlfabric.treesum import UP, Seen, Side, TreeSum
 
 NAMES = [name for name in policies.names() if policies.place(name) == "workers"]
+LINE = 1e6
 
 
-def sides(policy, n, chunk_bytes):
-    """Every worker's maker of operations."""
+def sums_of(policy, n, chunk_bytes):
+    """How the policy sums."""
     names = tuple(f"w{i + 1}" for i in range(n))
-    context = PolicyContext("server", names, {}, 0, chunk_bytes, 1.0, 0, {})
-    return [policies.module(policy).build(context, worker) for worker in range(n)]
+    lines = dict.fromkeys(names, LINE)
+    context = PolicyContext("server", names, lines, 0, chunk_bytes, 1.0, 0, {})
+    return policies.module(policy).build(context)
 
 
-def carry_out(operations, payloads, seed, rates=None):
-    """Deliver messages in a random order that keeps each pair's own order.
+def carry_out(pieces, payloads, seed, rates=None):
+    """Results, bytes sent by each worker and what each has seen of others' links.
 
-    With `rates` (bytes/s of each sender's link) a message takes its time, else none.
+    Parts come in a random order that keeps each pair's own, some before a worker has started; with
+    `rates` (bytes/s of each sender's link) they take their time, and come in its order.
     """
     n = len(payloads)
-    collectives = [make() for make in operations]
+    sides = [Side(worker, pieces) for worker in range(n)]
+    sums, seen = [TreeSum(side) for side in sides], [Seen(side) for side in sides]
     rng, wires, sent, free_s = random.Random(seed), {}, [0] * n, [0.0] * n
-    starts = list(range(n))
+    starts, early = list(range(n)), [[] for _ in range(n)]
     rng.shuffle(starts)
 
-    def post(messages):
-        for message in messages:
-            size = len(to_wire(message.payload)[1])
-            sent[message.src] += size
+    def post(parts):
+        for part in parts:
+            size = len(to_wire(part.payload)[1])
+            sent[part.src] += size
             if rates:
-                free_s[message.src] += size / rates[message.src]
-            wires.setdefault((message.src, message.dst), []).append((free_s[message.src], message))
+                free_s[part.src] += size / rates[part.src]
+            wires.setdefault((part.src, part.dst), []).append((free_s[part.src], part))
 
-    def earliest(choices):
-        return min(choices, key=lambda wire: -1.0 if isinstance(wire, int) else wires[wire][0][0])
+    def take(part):
+        post(sums[part.dst].receive(part))
 
     while starts or any(wires.values()):
         choices = [wire for wire, queue in wires.items() if queue] + starts
-        choice = earliest(choices) if rates else rng.choice(choices)
+        if rates:
+            choice = min(choices, key=lambda w: -1.0 if isinstance(w, int) else wires[w][0][0])
+        else:
+            choice = rng.choice(choices)
         if isinstance(choice, int):
             starts.remove(choice)
-            post(collectives[choice].start(payloads[choice], 0.0))
+            post(sums[choice].start(payloads[choice]))
+            for part in early[choice]:
+                take(part)
+            continue
+        at_s, part = wires[choice].pop(0)
+        free_s[part.dst] = max(free_s[part.dst], at_s)
+        if part.way == UP:
+            seen[part.dst].arrived(part.src, part.piece, part.payload.values.nbytes, at_s)
+        if part.dst in starts:
+            early[part.dst].append(part)
         else:
-            at_s, message = wires[choice].pop(0)
-            free_s[message.dst] = max(free_s[message.dst], at_s)
-            post(collectives[message.dst].receive(message, at_s))
-    return [collective.result() for collective in collectives], sent
+            take(part)
+    told = [one.bytes_per_s() for one in seen]
+    return [one.result() for one in sums], sent, {k: v for one in told for k, v in one.items()}
+
+
+def check_dense(pieces, n, size, seed):
+    rng = np.random.default_rng(seed)
+    vectors = [rng.integers(-9, 9, size).astype(np.float32) for _ in range(n)]
+    results, _, _ = carry_out(pieces, [dense(v) for v in vectors], seed)
+    for result in results:
+        np.testing.assert_array_equal(result.values, np.sum(vectors, axis=0, dtype=np.float32))
 
 
 @pytest.mark.parametrize("policy", NAMES)
@@ -64,14 +89,17 @@ def carry_out(operations, payloads, seed, rates=None):
     st.integers(1, 7), st.integers(0, 100), st.sampled_from([16, 64, 10_000]), st.integers(0, 99)
 )
 def test_dense_sums(policy, n, size, chunk_bytes, seed):
-    rng = np.random.default_rng(seed)
-    operations = sides(policy, n, chunk_bytes)
-    for _ in range(2):
-        vectors = [rng.integers(-9, 9, size).astype(np.float32) for _ in range(n)]
-        results, _ = carry_out(operations, [dense(v) for v in vectors], seed)
-        for result in results:
-            expected = np.sum(vectors, axis=0, dtype=np.float32)
-            np.testing.assert_array_equal(result.values, expected)
+    check_dense(sums_of(policy, n, chunk_bytes).pieces(size, 4), n, size, seed)
+
+
+@given(st.integers(2, 8), st.integers(0, 90), st.data())
+def test_dense_sums_with_leaves(n, size, data):
+    leaves = data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1))
+    members = tuple(worker for worker in range(n) if worker not in leaves)
+    roots = data.draw(st.lists(st.integers(0, len(members) - 1), min_size=1, max_size=4))
+    lanes = data.draw(st.integers(1, 5))
+    pieces = chained(size, members, tuple(sorted(leaves)), tuple(roots), lanes)
+    check_dense(pieces, n, size, data.draw(st.integers(0, 99)))
 
 
 @pytest.mark.parametrize("policy", NAMES)
@@ -84,7 +112,7 @@ def test_sparse_sums(policy, n, seed):
         values = rng.integers(1, 5, len(indices)).astype(np.int32)
         expected[indices] += values
         payloads.append(Payload(5000, indices, values))
-    results, _ = carry_out(sides(policy, n, 10_000), payloads, seed)
+    results, _, _ = carry_out(sums_of(policy, n, 10_000).pieces(0, 4), payloads, seed)
     for result in results:
         found = np.zeros(5000, np.int32)
         result.add_to(found)
@@ -95,68 +123,49 @@ def test_sparse_sums(policy, n, seed):
 def test_a_link_carries_two_vectors_less_two_shares(policy):
     """2 (n - 1) / n of the vector: the optimum for bandwidth."""
     payloads = [dense(np.ones(8000, np.float32))] * 8
-    _, sent = carry_out(sides(policy, 8, 4096), payloads, 0)
+    _, sent, _ = carry_out(sums_of(policy, 8, 4096).pieces(8000, 4), payloads, 0)
     assert sent == [2 * 7 * 4000] * 8
 
 
-@given(
-    st.integers(3, 8),
-    st.lists(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.25, 0.1]), min_size=8, max_size=8),
-    st.integers(0, 9),
-)
-def test_all_learn_the_same_rates_and_sums_stay_right(n, rates, seed):
-    operations = sides("mlfabric_allreduce", n, 8_192)
-    rng = np.random.default_rng(seed)
-    for _ in range(3):
-        vectors = [rng.integers(-9, 9, 40_000).astype(np.float32) for _ in range(n)]
-        results, sent = carry_out(operations, [dense(v) for v in vectors], seed, rates[:n])
-        expected = np.sum(vectors, axis=0, dtype=np.float32)
-        for result in results:
-            np.testing.assert_array_equal(result.values, expected)
-        portions = [operation.__self__.portions for operation in operations]
-        for other in portions[1:]:
-            np.testing.assert_array_equal(other, portions[0])
-    assert sum(sent) == n * 160_000 + (n - 2) * 160_000  # all parts, then all sums, but one's own
-
-
-def test_a_slow_link_is_seen_and_then_carries_its_own_part_alone():
-    operations = sides("mlfabric_allreduce", 8, 8_192)
+def test_a_slow_link_is_seen_and_then_carries_one_vector_alone():
+    sums = sums_of("mlfabric_allreduce", 8, 8_192)
     payloads = [dense(np.ones(80_000, np.float32))] * 8
-    rates = [1.0] * 7 + [0.1]
-    _, first = carry_out(operations, payloads, 0, rates)
-    _, second = carry_out(operations, payloads, 0, rates)
-    assert first[7] == 2 * 7 * 40_000
-    assert second[7] == 320_000
-    carry_out(operations, payloads, 0)  # nothing is measured: as before
-    _, recovered = carry_out(operations, payloads, 0, [1.0] * 8)
-    assert recovered[7] == 320_000
-    _, again = carry_out(operations, payloads, 0, [1.0] * 8)
-    assert again[7] == pytest.approx(2 * 7 * 40_000, rel=0.1)
+    slow, fast = [LINE] * 7 + [0.1 * LINE], [LINE] * 8
+
+    def operate(rates):
+        _, sent, seen = carry_out(sums.pieces(80_000, 4), payloads, 0, rates)
+        sums.learn(seen)
+        return sent[7], seen[7]
+
+    ring_bytes = 2 * 7 * 40_000
+    assert operate(slow) == (ring_bytes, pytest.approx(0.1 * LINE))
+    assert operate(slow)[0] == ring_bytes  # seen once, it may have been noticed late
+    assert operate(slow) == (320_000, pytest.approx(0.1 * LINE, rel=0.05))
+    assert operate(fast)[0] == 320_000
+    assert operate(fast)[0] == ring_bytes  # seen once, it is believed: late notice is never early
 
 
-@given(st.lists(st.floats(0.01, 10.0), min_size=1, max_size=20))
-def test_shares_add_up_and_no_other_shares_are_done_sooner(rates):
-    """The last host's time, S (1 + x (n - 2)) / B, is the same wherever x > 0, and least there."""
-    rates = np.array(rates)
-    portions = shares(rates)
-    n = len(rates)
-    assert portions.min() >= 0
-    assert portions.sum() == pytest.approx(1.0)
-    if n <= 2:
-        return
-    level = np.median(rates)
-    speeds = np.where(rates >= 0.65 * level, 1.0, rates / level)
-    times = (1 + portions * (n - 2)) / speeds
-    taking = portions > 1e-12
-    np.testing.assert_allclose(times[taking], times[taking].max())
-    assert np.all(1 / speeds[~taking] >= times[taking].max() * (1 - 1e-9))
+def test_rates_above_the_line_are_not_believed():
+    sums = Adaptive([LINE] * 4, 8_192)
+    sums.learn({0: 90 * LINE, 1: 0.2 * LINE})
+    sums.learn({0: 90 * LINE, 1: 0.2 * LINE})
+    for piece in sums.pieces(1000, 4):
+        assert piece.up[1] == piece.root != 1
+        assert {piece.up.count(worker) for worker in (0, 2, 3)} <= {1, 2, 3}
 
 
-def test_boundaries_and_medians():
-    assert boundaries(np.array([0.5, 0.25, 0.25]), 10) == [0, 5, 8, 10]
-    assert boundaries(np.array([0.0, 1.0]), 3) == [0, 0, 3]
-    before = np.array([1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(median_rates([], before), before)
-    nan = float("nan")
-    found = median_rates([(nan, 4.0, nan), (5.0, 6.0, nan), (7.0, nan, nan)], before)
-    np.testing.assert_array_equal(found, [6.0, 5.0, 3.0])
+@given(st.lists(st.sampled_from([1.0, 0.95, 0.6, 0.5, 0.25, 0.1]), min_size=1, max_size=12))
+def test_members_are_the_fastest_and_at_least_half(rates):
+    members = chain_members(rates)
+    assert members == sorted(set(members))
+    assert len(members) >= len(rates) / 2
+    left = [rate for worker, rate in enumerate(rates) if worker not in members]
+    assert not left or max(left) <= min(rates[worker] for worker in members)
+    if len(set(rates)) == 1:
+        assert len(members) == len(rates)
+
+
+def test_with_one_slow_host_the_others_are_the_members():
+    assert chain_members([1.0, 1.0, 0.25, 1.0]) == [0, 1, 3]
+    assert chain_members([1.0, 1.0, 0.9, 1.0]) == [0, 1, 2, 3]
+    assert chain_members([0.1] * 11 + [0.01]) == list(range(11))

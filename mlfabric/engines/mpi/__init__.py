@@ -2,5 +2,5 @@
 
 import mpi4py
 
-# One thread of a rank, its daemon, talks to MPI; to be said before anything imports mpi4py.MPI.
-mpi4py.rc.thread_level = "funneled"
+# One thread of a rank at a time talks to MPI; to be said before anything imports mpi4py.MPI.
+mpi4py.rc.thread_level = "serialized"

@@ -28,15 +28,24 @@ SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
 
 
-def run(plan: RankPlan, make_trainer: Callable[[int], Trainer]) -> None:
+def run(
+    plan: RankPlan,
+    make_trainer: Callable[[int], Trainer],
+    model: Callable[[], NDArray[Any]] | None = None,
+    attend: Callable[[Node], None] = lambda node: None,
+) -> None:
     """Play this rank's part; whatever goes wrong ends the whole job.
 
     `make_trainer(worker)` is called on worker ranks only, so that no other imports a framework.
+    `model()` is the initial one, a new copy each time; None: `model0.npy` of the run's folder.
+    `attend(node)` is called before anything else is.
     """
     comm = MPI.COMM_WORLD
     try:
         _check_size(comm, plan)
-        _run(Node.of_world(plan), make_trainer)
+        node = Node.of_world(plan)
+        attend(node)
+        _run(node, make_trainer, model or (lambda: _model_of(plan)))
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"
         print(story, file=sys.stderr, flush=True)
@@ -53,14 +62,21 @@ def _check_size(comm: MPI.Comm, plan: RankPlan) -> None:
         )
 
 
-def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
+def _model_of(plan: RankPlan) -> NDArray[Any]:
+    found: NDArray[Any] = np.load(plan.run_dir / "model0.npy")
+    return found
+
+
+def _run(
+    node: Node, make_trainer: Callable[[int], Trainer], model: Callable[[], NDArray[Any]]
+) -> None:
     if node.rank == SCHEDULER_RANK:
         Monitor(node)
     if node.rank >= FIRST_WORKER_RANK:
         trainer = make_trainer(node.rank - FIRST_WORKER_RANK)
         trainer.warm_up()
         node.computes_with(trainer)
-    role = _role_of(node)
+    role = _role_of(node, model)
     _meet(node)
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
@@ -77,14 +93,9 @@ def _run(node: Node, make_trainer: Callable[[int], Trainer]) -> None:
     _part_ways(node)
 
 
-def _role_of(node: Node) -> Role | None:
+def _role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
     """The MPI library's own collectives are this engine's alone."""
     plan = node.plan
-
-    def model() -> NDArray[Any]:
-        found: NDArray[Any] = np.load(plan.run_dir / "model0.npy")
-        return found
-
     place = policies.place(plan.policy)
     if place == "workers" and node.host in plan.context.workers:
         node.sums_densely()

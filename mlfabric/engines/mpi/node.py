@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mlfabric.engines.mpi.alarms import Alarms
 from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.densesum import DenseSums
+from mlfabric.engines.mpi.pacing import Pacing
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
 from mlfabric.engines.mpi.records import Records, SnapshotFiles
 from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
@@ -36,8 +37,7 @@ NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
 BUSY_NAP_S = 0.001
 
 GATHER_S = 0.001
-"""A message comes in many packets; waking for each would cost more than all else. The longer
-nothing came of it, the longer the next pause."""
+"""A message comes in many packets; waking for each would cost more than all else."""
 
 HEARTBEAT_S = 1.0
 
@@ -51,9 +51,10 @@ class Node:
 
     def __init__(self, comm: MPI.Intracomm, plan: RankPlan) -> None:
         self._plan = plan
-        self.transport = Transport(comm, plan.context.chunk_bytes)
-        self.rank = self.transport.rank
+        self.rank = comm.Get_rank()
         self.host = plan.hosts[self.rank]
+        pacing = Pacing(self._link_bytes_per_s) if plan.paced else None
+        self.transport = Transport(comm, plan.context.chunk_bytes, pacing)
         self.news = News()
         self.waiting_for = "the end of the run"
         self.counts: dict[str, int] = {}
@@ -62,6 +63,10 @@ class Node:
         self.may_go = False
         self.on_stream: Callable[[IncomingStream], None] | None = None
         self.on_received: Callable[[IncomingStream], None] | None = None
+        self.held_version = 0
+        self.on_settled: Callable[[int, bool], None] | None = None
+        self.on_applied: Callable[[NDArray[Any], int], None] | None = None
+        self.on_sent: Callable[[str, int], None] | None = None
         self._stopping = False
         self._coordinator = coordinator_host(plan)
         self._plans_transfers = plans_transfers(plan)
@@ -95,7 +100,12 @@ class Node:
         return self._dense_sums
 
     def sums_densely(self) -> None:
-        """Connect all workers for sums of dense vectors; each of them must do so."""
+        """Connect all workers for sums of dense vectors; each of them must do so.
+
+        Not where links are shaped here: streams are what that is done to.
+        """
+        if self.plan.paced:
+            return
         ranks = [self._rank_of[host] for host in self.plan.context.workers]
         self._dense_sums = DenseSums(self.transport.comm, ranks)
         self.every_turn(self._dense_sums.poll)
@@ -313,6 +323,17 @@ class Node:
     def since_zero(self, monotonic_s: float) -> float:
         return 0.0 if self._zero is None else monotonic_s - self._zero
 
+    def start_clock(self) -> None:
+        """Let the first host's word start the clocks of all, and wait for it."""
+        self.on("heartbeat", lambda src, body: None)
+        if self.rank == 0:
+            self.send_all("begin", (time.monotonic(), boot_identity()))
+        self.run_until(lambda: self.begun)
+
+    def _link_bytes_per_s(self) -> float:
+        assert self.plan.read_rates is not None
+        return self.plan.read_rates(self.now())[self.rank]
+
     def _begin(self, src: str, body: Any) -> None:
         """Ranks of one machine share its clock; others start theirs when the word reaches them."""
         monotonic_s, boot_id = body
@@ -379,7 +400,10 @@ class RateWatch:
     """Turns changes of the emulator's current rates into calls, at every turn of a node's loop."""
 
     def __init__(
-        self, node: Node, read: Callable[[], Sequence[float]], tell: Callable[[str, float], None]
+        self,
+        node: Node,
+        read: Callable[[float], Sequence[float]],
+        tell: Callable[[str, float], None],
     ) -> None:
         self._node = node
         self._read = read
@@ -391,7 +415,7 @@ class RateWatch:
         now = self._node.now()
         if now >= self._next_s and self._node.begun:
             self._next_s = now + RATE_CHECK_S
-            for host, rate in zip(self._node.plan.hosts, self._read(), strict=True):
+            for host, rate in zip(self._node.plan.hosts, self._read(now), strict=True):
                 if rate != self._rates.get(host):
                     self._rates[host] = rate
                     self._tell(host, rate)

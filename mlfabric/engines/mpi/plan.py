@@ -17,9 +17,11 @@ FIRST_WORKER_RANK = 2
 class RankPlan(RunPlan):
     """One run, as its ranks see it; hosts are in rank order.
 
-    `read_rates` returns the current bytes/s of every host, where the emulator tells (oracle).
+    `read_rates(now)` returns the bytes/s of every host at a time of the run's clock, where the
+    emulator tells (oracle). With `paced`, links are shaped here, in user space, at those rates.
     """
 
     run_dir: Path
-    read_rates: Callable[[], Sequence[float]] | None
+    read_rates: Callable[[float], Sequence[float]] | None
+    paced: bool = False
     watchdog_s: float

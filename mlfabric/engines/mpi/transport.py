@@ -19,6 +19,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from mlfabric.engines.mpi.pacing import Pacing, TokenBucket
 from mlfabric.engines.mpi.wire import decode, encode
 from mlfabric.errors import ProtocolError
 from mlfabric.payload import Payload, from_wire
@@ -31,6 +32,9 @@ STREAM_TAGS = 30_000
 MAX_CONTROL_BYTES = 65_536
 CONTROL_RECEIVES = 4
 """Receives of control messages that are posted at a time."""
+
+GRANT_WINDOW = 4
+"""Chunks of a stream that may be granted and not here: enough for the way there and back."""
 
 WINDOW = 4
 """Chunks of a stream handed to MPI at a time: enough to keep the link busy, few to take back."""
@@ -45,15 +49,28 @@ _HEAD = struct.Struct(">I")
 
 
 class Outgoing:
-    """A stream being sent; `available` bytes of `data` may go (all, unless it is forwarded)."""
+    """A stream being sent; `available` bytes of `data` may go (all, unless it is forwarded).
 
-    def __init__(self, dst: int, tag: int, data: Bytes, chunk_bytes: int, available: int) -> None:
+    On links shaped here, only as many chunks as have been granted, each when `egress` has room.
+    """
+
+    def __init__(
+        self,
+        dst: int,
+        tag: int,
+        data: Bytes,
+        chunk_bytes: int,
+        available: int,
+        egress: TokenBucket | None,
+    ) -> None:
         self.dst = dst
         self.tag = tag
         self.available = available
         self._data = data
         self._chunk_bytes = chunk_bytes
         self._chunks = chunk_count(len(data), chunk_bytes)
+        self._egress = egress
+        self.granted = 0
         self._sent = 0
         self._pending: deque[MPI.Request] = deque()
 
@@ -80,6 +97,10 @@ class Outgoing:
             end = min(begin + self._chunk_bytes, len(self._data))
             if end > self.available:
                 break
+            if self._egress is not None:
+                if self._sent >= self.granted or not self._egress.has_room():
+                    break
+                self._egress.take(end - begin)
             self._pending.append(comm.Isend([self._data[begin:end], MPI.BYTE], self.dst, self.tag))
             self._sent += 1
             moved = True
@@ -137,12 +158,24 @@ class IncomingChunks(Incoming):
         self.chunks_left = chunk_count(n_bytes, chunk)
         self._first_arrival: float | None = None
         self._chunk_bytes = chunk
+        self._granted = 0
         self._first_bytes = 0
         self._taken = 0
         self._requests = deque(
             comm.Irecv([self.data[begin : begin + chunk], MPI.BYTE], src, tag)
             for begin in range(0, max(n_bytes, 1), chunk)
         )
+
+    def wants_grant(self) -> bool:
+        """Whether it may be granted a chunk: not too many at once, as senders may not use them."""
+        outstanding = self._granted - self._taken
+        return outstanding < min(GRANT_WINDOW, self.chunks_left) and not self.cut_short
+
+    def grant(self) -> int:
+        """Count one more chunk as granted; returns its bytes."""
+        begin = self._granted * self._chunk_bytes
+        self._granted += 1
+        return min(self._chunk_bytes, len(self.data) - begin)
 
     def cut(self, chunks_sent: int) -> None:
         """Only `chunks_sent` chunks ever come; forget the rest."""
@@ -177,10 +210,10 @@ class Transport:
 
     `on_message(src, message)` gets control messages, `on_stream(stream)` the announcement of a
     stream, `on_chunk(stream)` every arrival of a chunk, the last included, and `on_cut(stream)` the
-    end of a stream that its sender has cut short.
+    end of a stream that its sender has cut short. With `pacing`, streams keep to its rates.
     """
 
-    def __init__(self, comm: MPI.Intracomm, chunk_bytes: int) -> None:
+    def __init__(self, comm: MPI.Intracomm, chunk_bytes: int, pacing: Pacing | None = None) -> None:
         self.comm = comm
         self.rank = comm.Get_rank()
         self.size = comm.Get_size()
@@ -189,6 +222,7 @@ class Transport:
         self.on_stream: Callable[[Incoming], None] | None = None
         self.on_chunk: Callable[[Incoming], None] | None = None
         self.on_cut: Callable[[Incoming], None] | None = None
+        self._pacing = pacing
         self._streams = 0
         self._outgoing: list[Outgoing] = []
         self._incoming: list[IncomingChunks] = []
@@ -204,8 +238,10 @@ class Transport:
 
     @property
     def sending(self) -> bool:
-        """Whether MPI still has something to send: nothing tells when it can go on."""
-        return bool(self._outgoing or self._control_sends)
+        """Whether MPI still has something to send, or a link shaped here is to be seen to: nothing
+        tells when it can go on."""
+        paced = self._pacing is not None and bool(self._incoming)
+        return paced or bool(self._outgoing or self._control_sends)
 
     def send(self, dst: int, message: Any) -> None:
         """Send a control message; ProtocolError when it is longer than MAX_CONTROL_BYTES."""
@@ -226,8 +262,9 @@ class Transport:
         """Start to send `data`; the receiver's stream carries `header`."""
         usable = len(data) if available is None else available
         tag = FIRST_STREAM_TAG + self._streams % STREAM_TAGS
-        outgoing = Outgoing(dst, tag, data, self.chunk_bytes, usable)
-        if usable == len(data) <= self.chunk_bytes:
+        egress = None if self._pacing is None else self._pacing.egress
+        outgoing = Outgoing(dst, tag, data, self.chunk_bytes, usable, egress)
+        if egress is None and usable == len(data) <= self.chunk_bytes:
             self._send(dst, ("whole", header), data.data)
             outgoing.cut()
             return outgoing
@@ -247,10 +284,25 @@ class Transport:
         """Move everything that can move; True when anything did."""
         moved = self._poll_control()
         moved = self._poll_incoming() or moved
+        if self._pacing is not None:
+            self._grant(self._pacing.ingress)
+            self._outgoing = self._outgoing[1:] + self._outgoing[:1]  # each is first in turn
         for outgoing in self._outgoing:
             moved = outgoing.advance(self.comm) or moved
         self._outgoing = [outgoing for outgoing in self._outgoing if not outgoing.done]
         return moved
+
+    def _grant(self, ingress: TokenBucket) -> None:
+        """Let those who send to this host send a chunk, in turn, while its link has room."""
+        waiting = [stream for stream in self._incoming if stream.wants_grant()]
+        while waiting and ingress.has_room():
+            stream = waiting.pop(0)
+            ingress.take(stream.grant())
+            self.send(stream.src, ("grant", stream.tag))
+            self._incoming.remove(stream)
+            self._incoming.append(stream)
+            if stream.wants_grant():
+                waiting.append(stream)
 
     def cut_all(self) -> None:
         """Stop every stream that is being sent."""
@@ -301,6 +353,10 @@ class Transport:
                 self._incoming.append(incoming)
                 if self.on_stream:
                     self.on_stream(incoming)
+            case ("grant", tag):
+                for outgoing in self._outgoing:
+                    if (outgoing.dst, outgoing.tag) == (src, tag):
+                        outgoing.granted += 1
             case ("cut", tag, chunks_sent):
                 for coming in self._incoming:
                     if (coming.src, coming.tag) == (src, tag):

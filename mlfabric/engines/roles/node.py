@@ -82,6 +82,18 @@ class Node(Protocol):
     on_received: Callable[[Incoming], None] | None
     """Called when a stream is complete, before the coordinator hears of it."""
 
+    held_version: int
+    """Version of the model that a worker holds."""
+
+    on_settled: Callable[[int, bool], None] | None
+    """Told (iteration, whether applied) when a worker hears what became of its update."""
+
+    on_applied: Callable[[NDArray[Any], int], None] | None
+    """Told (model, version) when a server has applied something."""
+
+    on_sent: Callable[[str, int], None] | None
+    """Told (worker, version) when a server begins to send a model meant for a worker."""
+
     @property
     def plan(self) -> RunPlan: ...
 

@@ -59,6 +59,8 @@ class Server:
         self._store.apply(total(arrived), len(action.updates))
         for name in action.updates:
             self._included[worker_of(name)] = sequence(name)
+        if self._node.on_applied is not None:
+            self._node.on_applied(self._store.model, self._store.version)
         self._node.snapshot(self._store.model, self._store.version)
 
     def _cancel(self, src: str, action: CancelTransfer) -> None:
@@ -82,6 +84,9 @@ class Server:
         }
         for edge in headers_from(self._node.host, header, self._node.now()):
             self._node.stream(edge["final"], edge, payload)
+        if self._node.on_sent is not None:
+            for worker in receivers:
+                self._node.on_sent(worker, self._store.version)
         before = [self._held[worker] for worker in receivers]
         self._held.update(dict.fromkeys(receivers, self._store.version))
         if self._oldest_held in before:

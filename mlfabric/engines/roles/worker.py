@@ -63,6 +63,8 @@ class Worker:
         name, applied = body
         node = self._node
         self._own.pop(name, None)
+        if node.on_settled is not None:
+            node.on_settled(sequence(name), applied)
         if not applied:
             self._view.dropped(sequence(name))
         node.waiting_for = f"a model newer than version {self._view.version}"
@@ -72,6 +74,7 @@ class Worker:
     def _take_model(self, stream: Incoming) -> None:
         included = stream.header["included"].get(self._node.host, -1)
         self._view.pulled(stream.payload(), stream.header["version"], included)
+        self._node.held_version = self._view.version
         self._iteration += 1
         self._compute()
 

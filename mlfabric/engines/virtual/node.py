@@ -34,6 +34,10 @@ class VirtualNode:
         self.asked_s = 0.0
         self.on_stream: Callable[[Incoming], None] | None = None
         self.on_received: Callable[[Incoming], None] | None = None
+        self.held_version = 0
+        self.on_settled: Callable[[int, bool], None] | None = None
+        self.on_applied: Callable[[NDArray[Any], int], None] | None = None
+        self.on_sent: Callable[[str, int], None] | None = None
         self.trainer: Trainer | None = None
         self._loaded = False
         self._world = world

@@ -1,7 +1,9 @@
 """A whole run of the engine on counts that can be checked: `count_run RUN_DIR POLICY FAIL`.
 
 Every update adds 1 to ten entries, so totals tell how many updates a model holds. FAIL names what
-goes wrong: nothing, a raising trainer, a rank that stops answering.
+goes wrong: nothing, a raising trainer (raise), a rank that stops answering (hang), a bound that
+drops much (tight). With "dense", worker w adds w to all entries; with "paced", on links of 2 MB/s
+that are shaped in user space, the first worker's at a quarter of that.
 """
 
 from __future__ import annotations
@@ -52,6 +54,30 @@ class Counter:
         return indices, np.ones(10, np.int32)
 
 
+class Dense:
+    """Worker w (from 1) adds w to all entries."""
+
+    def __init__(self, worker: int) -> None:
+        self._number = worker + 1
+
+    def warm_up(self) -> None:
+        pass
+
+    def load(self) -> None:
+        pass
+
+    def compute(self, view):
+        return None, np.full_like(view, self._number)
+
+
+RATE = 2e6
+
+
+def rates(hosts):
+    """Bytes/s of every host's link at any time."""
+    return lambda now: [RATE / 4 if host == "w1" else RATE for host in hosts]
+
+
 def main(run_dir: Path, policy: str, fail: str) -> None:
     workers = tuple(f"w{i + 1}" for i in range(MPI.COMM_WORLD.Get_size() - 2))
     hosts = ("scheduler", "server", *workers)
@@ -66,16 +92,18 @@ def main(run_dir: Path, policy: str, fail: str) -> None:
         hosts=hosts,
         policy=policy,
         context=context,
-        conserved=True,
+        conserved=fail not in ("dense", "paced"),
         step_scale=1.0,
         nominal_s=0.02,
         computation_s=lambda worker, iteration: 0.02 * (1 + (worker + iteration) % 3),
-        read_rates=None,
+        read_rates=rates(hosts) if fail == "paced" else None,
+        paced=fail == "paced",
         max_seconds=60.0 if fail == "hang" and is_synchronous(policy) else 2.0,
         snapshot_interval_s=0.5,
         watchdog_s=2.0 if fail == "hang" else 20.0,
     )
-    run(plan, lambda worker: Counter(worker, fail))
+    dense = fail in ("dense", "paced")
+    run(plan, lambda worker: Dense(worker) if dense else Counter(worker, fail))
 
 
 if __name__ == "__main__":
