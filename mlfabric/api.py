@@ -110,6 +110,16 @@ def size() -> int:
     return world()[1]
 
 
+def workers() -> int:
+    """How many ranks are workers, in the mode that this one has registered for; else all."""
+    return size() if _state.pushes is None else size() - FIRST_WORKER_RANK
+
+
+def worker() -> int:
+    """This worker's number among them, from 0."""
+    return rank() if _state.pushes is None else rank() - FIRST_WORKER_RANK
+
+
 def role() -> Role:
     """What this rank is in the modes with a server."""
     roles: tuple[Role, ...] = ("scheduler", "server", "worker")

@@ -23,10 +23,10 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from mlfabric import api
-from mlfabric.api import Params, rank, shutdown, size
+from mlfabric.api import Params, rank, shutdown, size, worker, workers
 from mlfabric.errors import MlfabricError
 
-__all__ = ["DistributedOptimizer", "Params", "init", "rank", "shutdown", "size"]
+__all__ = ["DistributedOptimizer", "init", "shutdown", "worker", "workers"]
 
 _params: list[Params] = []
 

@@ -24,14 +24,21 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 
 from mlfabric import api
-from mlfabric.api import Params, rank, shutdown, size
+from mlfabric.api import Params, rank, shutdown, size, worker, workers
 from mlfabric.errors import MlfabricError
 
-__all__ = ["DistributedOptimizer", "Params", "allreduce_hook", "init", "rank", "shutdown", "size"]
+__all__ = [
+    "DistributedOptimizer",
+    "Params",
+    "allreduce_hook",
+    "init",
+    "shutdown",
+    "worker",
+    "workers",
+]
 
 BUCKET_BYTES = 4_000_000
 """Gradients that travel together [ours]."""
@@ -65,10 +72,11 @@ def DistributedOptimizer(
     return optimizer
 
 
-def allreduce_hook(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def allreduce_hook(state: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:
     """For `DistributedDataParallel.register_comm_hook(None, allreduce_hook)`: averages buckets.
 
-    DDP itself needs a process group, of gloo for example; gradients do not travel through it.
+    `bucket` is a `torch.distributed.GradBucket`. DDP itself needs a process group, of gloo for
+    example; gradients do not travel through it.
     """
     gradient = bucket.buffer()
     averaged: torch.futures.Future[torch.Tensor] = torch.futures.Future()
@@ -78,6 +86,9 @@ def allreduce_hook(state: object, bucket: dist.GradBucket) -> torch.futures.Futu
 
     api.all_reduce_async(gradient.detach().cpu().numpy()).add_done_callback(arrived)
     return averaged
+
+
+allreduce_hook.__annotations__ = {}  # DDP compares them with its classes; ours are texts
 
 
 class _Averaging:
