@@ -5,12 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from experiments.bench import allreduce, fidelity, gap, planner, scale, transport, virtual
+from experiments.bench import (
+    allreduce,
+    fidelity,
+    gap,
+    planner,
+    scale,
+    transport,
+    userspace,
+    virtual,
+)
 from mlfabric.errors import MlfabricError
 
 BENCHES = {
     "transport": transport.main,
     "allreduce": allreduce.main,
+    "userspace": userspace.main,
     "fidelity": fidelity.main,
     "planner": planner.main,
     "planner_gap": lambda: gap.main([]),

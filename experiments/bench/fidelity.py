@@ -8,16 +8,13 @@ conf/cluster and are the same in all cases.
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 import statistics
-from pathlib import Path
 from typing import Any
 
 from experiments.bench.report import claim, report
+from experiments.bench.runs import measured
 from experiments.paths import RESULTS
-from experiments.run import main as run
 from mlfabric import policies
 
 POLICIES = ("async_ps", "ring_allreduce", "mlfabric_a")
@@ -50,23 +47,9 @@ def _pair(policy: str, network: str, seed: int) -> tuple[dict[str, Any], dict[st
     real, virtual = (FOLDER / engine / name for engine in ("mpi", "virtual"))
     common = ["workload=resnet_mnist5k", "cluster=laptop", f"policy={policy}", f"seed={seed}"]
     common += [f"engine.max_seconds={SECONDS}", "engine.snapshot_interval_s=1000"]
-    measured = _measure(real, [*common, "engine=mpi", f"network={network}"])
+    found = measured(real, [*common, "engine=mpi", f"network={network}"])
     trace = ["network=trace", f"network.trace_file={real / 'network_trace.csv'}"]
-    return measured, _measure(virtual, [*common, "engine=virtual", *trace])
-
-
-def _measure(folder: Path, overrides: list[str]) -> dict[str, Any]:
-    shutil.rmtree(folder, ignore_errors=True)
-    where = [f"hydra.run.dir={folder}", f"tracking.uri=sqlite:///{FOLDER}/mlflow.db"]
-    status = run([*overrides, *where])
-    found = json.loads((folder / "run.json").read_text())
-    if found["updates_applied"] is None:
-        raise SystemExit(status)
-    return {
-        "valid": status == 0,
-        "updates_per_s": found["updates_applied"] / found["elapsed_s"],
-        "mean_delay": found["delay"]["mean"],
-    }
+    return found, measured(virtual, [*common, "engine=virtual", *trace])
 
 
 def _claims(case: dict[str, Any]) -> list[dict[str, Any]]:

@@ -21,8 +21,11 @@ REFUSALS = [
     # unknown choices
     ("network=ns9", "network=ns9: unknown choice; must be one of halved, none, ns1, ns2, ns3"),
     ("engine=warp", "engine=warp: unknown choice; must be one of mpi, virtual"),
-    ("policy=null", "policy=null: unknown choice; must be one of async_ps, mlfabric_a, ring"),
-    ("policy={a:1}", "unknown choice; must be one of async_ps"),
+    (
+        "policy=null",
+        "policy=null: unknown choice; must be one of async_bounded, async_ps, mlfabric_a",
+    ),
+    ("policy={a:1}", "unknown choice; must be one of async_bounded"),
     ("experiment=fig99", "experiment=fig99: unknown choice; must be one of adhoc"),
     ("policy.name=ring_allreduce", "policy.name: follows from the choice; set policy="),
     ("workload.kind=resnet", "workload.kind: follows from the choice; set workload="),
@@ -73,6 +76,14 @@ REFUSALS = [
     ("engine.chunk_bytes=100", "chunk_bytes=100: must be an integer, at least 1024, at most 65536"),
     ("cluster.congestion_control=vegas", "must be one of cubic, bbr, reno"),
     # sound alone, not together
+    ("policy=sync_backup policy.backups=8", "policy.backups=8: must be at most 7, one less than"),
+    ("policy=sync_ps policy.momentum=1", "momentum=1: must be a number, at least 0, below 1"),
+    ("policy=ssp policy.staleness=-1", "policy.staleness=-1: must be an integer, at least 0"),
+    ("policy=sync_ps policy.momentum=0.5", "policy.momentum=0.5: must be 0.0 with workload=plda"),
+    (
+        "policy.step_rule=adadelay",
+        "policy.step_rule=adadelay: must be constant with workload=plda_sotu",
+    ),
     ("policy.aggregators=9", "policy.aggregators=9: must be at most cluster.workers=8"),
     ("cluster.workers=1 policy=ring_allreduce", "cluster.workers=1: must be at least 2 with"),
     ("cluster=hostfile", "cluster.hostfile=null: must be the path of an Open MPI hostfile"),
@@ -89,10 +100,23 @@ REFUSALS = [
     ("cluster.update_bytes=1e6", "cluster.update_bytes=1000000.0: must be null with engine=mpi"),
     ("cluster.transport=reserved", "cluster.transport=reserved: must be tcp with engine=mpi"),
     ("cluster.hosts_per_rack=4", "cluster.hosts_per_rack=4: must be null with engine=mpi"),
-    ("policy.aggregation=pipelined", "pipelined: must be one of none, paper with engine=mpi"),
+    (
+        "policy=mpi_allreduce engine.emulation=userspace",
+        "policy=mpi_allreduce: must be another with engine.emulation=userspace",
+    ),
+    ("engine.mpi=lam", "engine.mpi=lam: must be one of openmpi, mpich, system"),
+    ("engine.emulation=ns", "emulation=ns: must be one of auto, netns, userspace, none"),
     ("engine.max_updates=9", "engine.max_updates: unknown key"),
     ("workload.timing_only=true", "workload.timing_only=true: must be false with engine=mpi"),
     # what the virtual clock cannot do
+    (
+        "engine=virtual policy=mpi_allreduce",
+        "policy=mpi_allreduce: must be another with engine=virtual, which runs no MPI",
+    ),
+    (
+        "engine=virtual cluster=paper workload.timing_only=true policy=tree_allreduce",
+        "workload.timing_only=true: must be false with policy=tree_allreduce",
+    ),
     ("engine=virtual engine.emulation=none", "engine.emulation: unknown key"),
     ("engine=virtual cluster=hostfile", "cluster=hostfile: must be another cluster with"),
     ("engine=virtual cluster.hostfile=/h", "cluster.hostfile=/h: must be null with engine=virtual"),
