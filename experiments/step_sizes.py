@@ -21,6 +21,7 @@ from experiments.files import write_json
 from experiments.paths import RESULTS
 from experiments.plan_runs import read_profile
 from experiments.study import Result, carried_out
+from mlfabric import policies
 
 SCALES = (0.125, 0.25, 0.5, 1.0, 2.0)
 SEEDS = (100, 101, 102)
@@ -30,10 +31,11 @@ MAX_UPDATES = 1500
 
 REFERENCE = "async_ps"
 VARIANTS = {
-    REFERENCE: ["policy=async_ps"],
-    "ring_allreduce": ["policy=ring_allreduce"],
-    "mlfabric_a": ["policy=mlfabric_a", "policy.aggregation=paper"],
-    "mlfabric_a pipelined": ["policy=mlfabric_a", "policy.aggregation=pipelined"],
+    name: [f"policy={name}"] for name in policies.names() if policies.place(name) != "library"
+} | {
+    f"{name} pipelined": [f"policy={name}", "policy.aggregation=pipelined"]
+    for name in policies.names()
+    if policies.place(name) == "scheduler"
 }
 
 Point = tuple[str, float, int]

@@ -20,16 +20,22 @@ bounds and versions are counted in updates, rates in bytes/s.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK
-from mlfabric.engines.mpi.session import PushSession, SessionSettings, SumSession, world
+from mlfabric.engines.mpi.session import (
+    PushSession,
+    SessionSettings,
+    SumSession,
+    abort_on_error,
+    world,
+)
 from mlfabric.errors import MlfabricError, SettingError
 
 Vector = NDArray[Any]
@@ -43,43 +49,48 @@ POLICIES = {"sync": "mlfabric_allreduce", "async": "mlfabric_a", "ssp": "mlfabri
 class Params:
     """How workers and server work together; the same on every rank.
 
-    `delay_bound`: an update that would be later than this, in versions, is dropped before it is
-    sent (None: 2 (workers - 1)). `staleness`: clocks that a worker may be ahead of the slowest
-    (mode ssp). `aggregation`: none, paper, or pipelined. `bytes_per_s`: nominal rate of a host's
-    link, believed until rates are measured. `watchdog_s`: nothing moves for so long: the job ends.
+    `delay_bound` (async, ssp): an update that would be later than this, in versions, is dropped
+    before it is sent; None: 2 (workers - 1). `staleness` (ssp): clocks that a worker may be ahead
+    of the slowest; None: 3. `aggregation` (async, ssp): none, paper or pipelined; None: paper.
+    `bytes_per_s`: nominal rate of a host's link, believed until rates are measured. `watchdog_s`:
+    nothing moves for so long: the job ends. Raises SettingError for a bad one, or one that its mode
+    has no use for.
     """
 
     mode: Mode = "sync"
     delay_bound: int | None = None
-    staleness: int = 3
-    aggregation: Literal["none", "paper", "pipelined"] = "paper"
+    staleness: int | None = None
+    aggregation: Literal["none", "paper", "pipelined"] | None = None
     bytes_per_s: float = 1.25e9
     watchdog_s: float = 600.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.mode not in POLICIES:
-            raise SettingError(f"mode={self.mode}: must be one of {', '.join(POLICIES)}")
+        _one_of("mode", self.mode, tuple(POLICIES))
         for name, least in (("delay_bound", 0), ("staleness", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise SettingError(f"{name}={value}: must be an integer, at least {least}")
+            if getattr(self, name) is not None:
+                _at_least(name, getattr(self, name), least)
+        _at_least("seed", self.seed, 0)
         for name in ("bytes_per_s", "watchdog_s"):
-            if not getattr(self, name) > 0:
-                raise SettingError(f"{name}={getattr(self, name)}: must be a number, above 0")
-        if self.aggregation not in ("none", "paper", "pipelined"):
-            raise SettingError(
-                f"aggregation={self.aggregation}: must be one of none, paper, pipelined"
-            )
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise SettingError(f"{name}={value}: must be a number, above 0")
+        if self.aggregation is not None:
+            _one_of("aggregation", self.aggregation, ("none", "paper", "pipelined"))
+        for name, modes in _MODES_OF.items():
+            if getattr(self, name) is not None and self.mode not in modes:
+                where = " or ".join(modes)
+                raise SettingError(
+                    f"{name}={getattr(self, name)}: must be None but in mode {where}"
+                )
 
     def settings(self, workers: int) -> SessionSettings:
         """What the engine is told."""
-        bound = 2 * (workers - 1) if self.delay_bound is None else self.delay_bound
         options: dict[str, Any] = {
-            "delay_bound": bound,
-            "staleness": self.staleness,
+            "delay_bound": 2 * (workers - 1) if self.delay_bound is None else self.delay_bound,
+            "staleness": 3 if self.staleness is None else self.staleness,
             "ordering": "shortest",
-            "aggregation": self.aggregation,
+            "aggregation": self.aggregation or "paper",
             "aggregators": None,
             "aggregator_choice": "random",
             "bandwidth": "measured",
@@ -87,10 +98,36 @@ class Params:
         policy = POLICIES[self.mode]
         return SessionSettings(policy, options, self.bytes_per_s, self.watchdog_s, self.seed)
 
+    @classmethod
+    def of(cls, mode: Mode, settings: Mapping[str, Any]) -> Params:
+        """From keyword arguments; SettingError for an unknown one."""
+        known = [field.name for field in fields(cls)]
+        if strangers := sorted(set(settings) - set(known)):
+            raise SettingError(f"{strangers[0]}: unknown setting; known: {', '.join(known)}")
+        return cls(mode=mode, **settings)
+
+
+_MODES_OF = {
+    "delay_bound": ("async", "ssp"),
+    "staleness": ("ssp",),
+    "aggregation": ("async", "ssp"),
+}
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingError(f"{name}={value}: must be one of {', '.join(allowed)}")
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingError(f"{name}={value}: must be an integer, at least {least}")
+
 
 class _State:
     """What this process has registered as."""
 
+    first_worker = 0
     sums: SumSession | None = None
     pushes: PushSession | None = None
     on_update: Callable[[Vector, int], None] | None = None
@@ -111,13 +148,13 @@ def size() -> int:
 
 
 def workers() -> int:
-    """How many ranks are workers, in the mode that this one has registered for; else all."""
-    return size() if _state.pushes is None else size() - FIRST_WORKER_RANK
+    """How many ranks are workers, in the mode that this one registered for last; else all."""
+    return size() - _state.first_worker
 
 
 def worker() -> int:
     """This worker's number among them, from 0."""
-    return rank() if _state.pushes is None else rank() - FIRST_WORKER_RANK
+    return rank() - _state.first_worker
 
 
 def role() -> Role:
@@ -133,14 +170,16 @@ def register_as_worker(params: Params, model: Vector | None = None) -> None:
     SettingError where this rank cannot be a worker, MlfabricError where it is one already.
     """
     _require_unregistered()
+    abort_on_error()
     if params.mode == "sync":
+        _state.first_worker = 0
         _state.sums = SumSession(params.settings(size()))
         return
     session = _session(params, model)
     if session.serves:
         raise SettingError(f"rank {rank()}: is the {role()} in mode {params.mode}, not a worker")
     session.begin()
-    _state.pushes = session
+    _state.pushes, _state.first_worker = session, FIRST_WORKER_RANK
 
 
 def register_as_server(params: Params, model: Vector) -> None:
@@ -177,6 +216,7 @@ def register_request_callback(call: Callable[[str, int], None]) -> None:
 def get(model: Vector) -> int:
     """Wait for a model newer than the one held, fill `model`, return its version."""
     session = _pushing()
+    _check_vector("model", model, (np.float32,))
     np.copyto(model, session.pull())
     return session.version
 
@@ -185,13 +225,18 @@ def push(update: Vector) -> Future[bool]:
     """Hand over the update computed on the model that `get` brought last, float32 (size,).
 
     The handle's result tells whether it was applied (True) or dropped. `update` must stay as it
-    is until then. Its norm is computed here.
+    is until then. Its norm is computed here. Raises SettingError for another kind of vector,
+    MlfabricError where no `get` came since the last `push`.
     """
+    _check_vector("update", update, (np.float32,))
     return _pushing().push(update)
 
 
 def all_reduce(update: Vector) -> Vector:
-    """The sum of all workers' updates, in mode sync; a new vector of the same shape and dtype."""
+    """The sum of all workers' updates, in mode sync; a new vector of the same shape and dtype.
+
+    float32 or int32, shape (size,), contiguous; SettingError for another kind of vector.
+    """
     return all_reduce_async(update).result()
 
 
@@ -202,6 +247,7 @@ def all_reduce_async(update: Vector) -> Future[Vector]:
     """
     if _state.sums is None:
         raise MlfabricError("all_reduce: must come after register_as_worker with mode sync")
+    _check_vector("update", update, (np.float32, np.int32))
     return _state.sums.sum(update)
 
 
@@ -214,10 +260,20 @@ def shutdown() -> None:
 
 
 def _session(params: Params, model: Vector | None) -> PushSession:
-    if model is None or model.ndim != 1 or model.dtype != np.float32:
-        what = "missing" if model is None else f"{model.dtype} {model.shape}"
-        raise SettingError(f"model: {what}; must be float32 of shape (size,)")
+    if model is None:
+        raise SettingError("model: missing; must be float32 of shape (size,)")
+    _check_vector("model", model, (np.float32,))
     return PushSession(params.settings(max(size() - FIRST_WORKER_RANK, 1)), model)
+
+
+def _check_vector(name: str, vector: Vector, dtypes: tuple[type, ...]) -> None:
+    if not isinstance(vector, np.ndarray):
+        raise SettingError(f"{name}: {type(vector).__name__}; must be a NumPy array")
+    fits = vector.ndim == 1 and vector.dtype in dtypes and vector.flags.c_contiguous
+    if not fits:
+        kinds = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        what = f"{vector.dtype} of shape {vector.shape}"
+        raise SettingError(f"{name}: {what}; must be contiguous {kinds} of shape (size,)")
 
 
 def _pushing() -> PushSession:

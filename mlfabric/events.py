@@ -59,6 +59,12 @@ class ModelRequested(NamedTuple):
     held_version: int
 
 
+class WorkerLeft(NamedTuple):
+    """A worker sends no more updates and asks for no more models."""
+
+    worker: str
+
+
 class RateMeasured(NamedTuple):
     """The current rate of both directions of a host's link, told by whoever knows it."""
 
@@ -77,5 +83,6 @@ Event = (
     | TransferDone
     | ModelRequested
     | RateMeasured
+    | WorkerLeft
     | Woken
 )

@@ -33,7 +33,7 @@ _params: list[Params] = []
 
 def init(mode: api.Mode = "sync", **settings: Any) -> None:
     """Say how to train together; `settings` are those of `api.Params`. Raises SettingError."""
-    _params[:] = [Params(mode=mode, **settings)]
+    _params[:] = [Params.of(mode, settings)]
     if mode == "sync":
         api.register_as_worker(_params[0])
     atexit.register(shutdown)

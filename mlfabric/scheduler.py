@@ -32,10 +32,11 @@ from mlfabric.events import (
     Update,
     UpdateReady,
     Woken,
+    WorkerLeft,
 )
 from mlfabric.planning.aggregation import choose_aggregators
 from mlfabric.planning.batch import PATIENCES, Batch
-from mlfabric.planning.commits import OpenGroup, next_commit
+from mlfabric.planning.commits import OpenGroup, next_commit, planned_scale
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
@@ -353,15 +354,11 @@ class Scheduler:
         return StartTransfer(transfer.id, kind, transfer.updates, src, dst, inputs, scale)
 
     def _scale(self, group: OpenGroup, worker: str) -> float:
-        """By what the member that a worker has computed is multiplied, as it is sent: by its delay
-        if all groups that set off before are applied before [ours]."""
+        """By what the member that a worker has computed is multiplied as it is sent."""
         rule = self.settings.step_rule
-        pulled = next((u.version for u in group.members if u.worker == worker), None)
-        if rule is None or pulled is None:
+        if rule is None:
             return 1.0
-        ahead = sum(len(g.members) for g in self._groups if g.rank < group.rank)
-        version = self.version + ahead
-        return rule(version, version - pulled)
+        return planned_scale(rule, list(self._groups), group, worker, self.version)
 
     def _set_off(self, group: OpenGroup) -> None:
         """A planned group is on its way: it will not be planned again."""
@@ -417,4 +414,5 @@ _HANDLERS: dict[type, Callable[[Scheduler, Any, float], None]] = {
     ModelRequested: Scheduler._handle_model_requested,
     RateMeasured: Scheduler._handle_rate_measured,
     Woken: Scheduler._handle_woken,
+    WorkerLeft: Scheduler._handle_woken,
 }

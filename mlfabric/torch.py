@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from mlfabric import api
 from mlfabric.api import Params, rank, shutdown, size, worker, workers
-from mlfabric.errors import MlfabricError
+from mlfabric.errors import MlfabricError, SettingError
 
 __all__ = [
     "DistributedOptimizer",
@@ -48,7 +48,7 @@ _params: list[Params] = []
 
 def init(mode: api.Mode = "sync", **settings: Any) -> None:
     """Say how to train together; `settings` are those of `api.Params`. Raises SettingError."""
-    _params[:] = [Params(mode=mode, **settings)]
+    _params[:] = [Params.of(mode, settings)]
     if mode == "sync":
         api.register_as_worker(_params[0])
     atexit.register(shutdown)
@@ -60,11 +60,17 @@ def DistributedOptimizer(
     """The optimizer, whose `step` now trains together with the other workers'.
 
     All ranks must have built the same model, and start from rank 0's (sync) or the server's
-    weights. Parameters must be float32. Raises MlfabricError before `init`.
+    weights. Parameters must be float32. In mode sync each backward pass must be followed by a step,
+    which first replaces gradients by their averages: what clips them must do so in a step pre-hook
+    of its own, registered later. Raises MlfabricError before `init`, SettingError for parameters
+    of another dtype.
     """
     if not _params:
         raise MlfabricError("DistributedOptimizer: must come after mlfabric.torch.init")
     parameters = [p for p in model.parameters() if p.requires_grad]
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype != torch.float32:
+            raise SettingError(f"{name}: {parameter.dtype}; must be torch.float32")
     if _params[0].mode == "sync":
         _Averaging(optimizer, parameters, bucket_bytes)
     else:
@@ -110,6 +116,10 @@ class _Averaging:
         _before_step(optimizer, self._average)
 
     def _ready(self, parameter: torch.Tensor) -> None:
+        if self._bucket_of[parameter] < len(self._sums):  # type: ignore[index]
+            raise MlfabricError(
+                "gradients: a second backward pass before a step; each must be followed by one"
+            )
         self._waiting[self._bucket_of[parameter]] -= 1  # type: ignore[index]
         while len(self._sums) < len(self._buckets) and self._waiting[len(self._sums)] <= 0:
             self._send()

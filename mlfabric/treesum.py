@@ -47,37 +47,49 @@ class Place:
 @lru_cache(maxsize=1024)
 def place_in(worker: int, up: tuple[int, ...], down: tuple[int, ...]) -> Place:
     """Where a worker is in trees as `Piece` has them."""
-    root = next(worker for worker, parent in enumerate(up) if parent == worker)
-    adds = _children(up, worker)
-    heights = tuple(_height(up, child) for child in adds)
+    rising, falling = _tree(up), _tree(down)
+    adds = rising.children[worker]
+    heights = tuple(rising.heights[child] for child in adds)
     return Place(
         adds=adds,
         parent=up[worker],
-        source=None if worker == root else down[worker],
-        spreads=_children(down, worker),
-        hops=_height(up, root) + _depth(down, worker),
+        source=None if worker == rising.root else down[worker],
+        spreads=falling.children[worker],
+        hops=rising.heights[rising.root] + falling.depths[worker],
         heights=heights,
         firsthand=tuple(c for c, height in zip(adds, heights, strict=True) if height == 0),
     )
 
 
-def _height(up: Sequence[int], worker: int) -> int:
-    """Messages from the farthest worker whose part comes by this one on the way up."""
-    return max((1 + _height(up, child) for child in _children(up, worker)), default=0)
+@dataclass(frozen=True)
+class _Tree:
+    """Children of every worker; messages from the farthest below it, and from the root."""
+
+    root: int
+    children: tuple[tuple[int, ...], ...]
+    heights: tuple[int, ...]
+    depths: tuple[int, ...]
 
 
-def _depth(down: Sequence[int], worker: int) -> int:
-    """Messages from the root on the way down."""
-    hops = 0
-    while down[worker] != worker:
-        worker, hops = down[worker], hops + 1
-    return hops
-
-
-def _children(parents: Sequence[int], worker: int) -> tuple[int, ...]:
-    return tuple(
-        child for child, parent in enumerate(parents) if parent == worker and child != worker
-    )
+@lru_cache(maxsize=256)
+def _tree(parents: tuple[int, ...]) -> _Tree:
+    children: list[list[int]] = [[] for _ in parents]
+    root = 0
+    for worker, parent in enumerate(parents):
+        if parent == worker:
+            root = worker
+        else:
+            children[parent].append(worker)
+    order = [root]
+    for worker in order:  # grows while it is gone through: parents first
+        order += children[worker]
+    heights, depths = [0] * len(parents), [0] * len(parents)
+    for worker in order[1:]:
+        depths[worker] = depths[parents[worker]] + 1
+    for worker in reversed(order[1:]):
+        parent = parents[worker]
+        heights[parent] = max(heights[parent], heights[worker] + 1)
+    return _Tree(root, tuple(map(tuple, children)), tuple(heights), tuple(depths))
 
 
 class Side:

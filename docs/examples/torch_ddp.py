@@ -11,7 +11,7 @@ import mlfabric.torch as mlf
 
 mlf.init()  # new
 os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-os.environ.setdefault("MASTER_PORT", "29517")
+os.environ.setdefault("MASTER_PORT", "29517")  # a free one
 dist.init_process_group("gloo", rank=mlf.worker(), world_size=mlf.workers())
 torch.set_num_threads(1)
 torch.manual_seed(0)

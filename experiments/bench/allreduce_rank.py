@@ -76,16 +76,9 @@ def _gloo(rank: int) -> tuple[Reduce, Callable[[], None]]:
 
 
 def _library() -> tuple[Reduce, Callable[[], None]]:
-    from mpi4py import MPI
+    from mlfabric.engines.mpi.library import library_all_reduce
 
-    comm = MPI.COMM_WORLD
-
-    def reduce(vector: Vector) -> Vector:
-        summed = np.empty_like(vector)
-        comm.Allreduce(vector, summed, MPI.SUM)
-        return summed
-
-    return reduce, lambda: None
+    return library_all_reduce, lambda: None
 
 
 def _ours(policy: str, folder: Path) -> tuple[Reduce, Callable[[], None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -167,6 +167,22 @@ def next_commit(
     after = version + len(first.members)
     late = [g for g in groups if g is not first and g.slack(after, delay_bound) < 0]
     return first, late
+
+
+def planned_scale(
+    rule: Callable[[int, int], float],
+    open_groups: Sequence[OpenGroup],
+    group: OpenGroup,
+    worker: str,
+    version: int,
+) -> float:
+    """What a step rule makes of a worker's update if all groups that set off before are applied
+    before it [ours]; 1 where the group holds none of its updates."""
+    pulled = next((update.version for update in group.members if update.worker == worker), None)
+    if pulled is None:
+        return 1.0
+    at = version + sum(len(other.members) for other in open_groups if other.rank < group.rank)
+    return rule(at, at - pulled)
 
 
 def commit_times(

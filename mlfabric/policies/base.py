@@ -35,11 +35,6 @@ number, or None where there is no bound."""
 
 
 @dataclass(frozen=True)
-class NoOptions:
-    """A policy that has none."""
-
-
-@dataclass(frozen=True)
 class MomentumOptions:
     """`momentum` of whoever applies the sum: v <- momentum * v + sum of updates; w <- w + v."""
 

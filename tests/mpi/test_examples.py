@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 
 import pytest
@@ -16,12 +17,18 @@ TOLERANCE = 1e-3
 """Relative; sums of float32 in another order."""
 
 
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 def loss(example, ranks, *arguments, mpi="openmpi"):
     chosen = library(mpi)
     program = [f"docs/examples/{example}.py", *arguments]
     done = subprocess.run(
         mpi_command(ranks, "none", program, chosen),
-        env={**os.environ, **environment("none", chosen)},
+        env={**os.environ, **environment("none", chosen), "MASTER_PORT": str(free_port())},
         cwd=ROOT,
         capture_output=True,
         text=True,

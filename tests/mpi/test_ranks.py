@@ -163,3 +163,16 @@ def test_the_watchdog_tells_who_waits_for_whom(tmp_path, policy):
         assert "not all stop" in story
         assert "w1 waits" not in story
     assert "w2 waits for its computation of iteration 3" in story
+
+
+@pytest.mark.parametrize("what", ["sync", "async", "ssp"])
+def test_the_calls_of_table_1(what):
+    done = started(5, "tests.mpi.programs.api_check", what)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all right") == 5
+
+
+def test_an_error_in_one_script_ends_them_all():
+    done = started(4, "tests.mpi.programs.api_check", "raise", timeout=30)
+    assert done.returncode != 0
+    assert "ValueError: rank 1 had enough" in done.stderr

@@ -49,7 +49,7 @@ def test_an_mpi_of_the_system_is_recognized(tmp_path, monkeypatch, told, kind):
 def test_no_mpi_of_the_system_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     mpi_library._of_the_system.cache_clear()
-    with pytest.raises(SettingError, match="engine.mpi=system: must be openmpi or mpich"):
+    with pytest.raises(SettingError, match=r"engine\.mpi=system: must be openmpi or mpich"):
         library("system")
 
 

@@ -7,7 +7,7 @@ import pytest
 from mlfabric import policies
 from mlfabric.actions import CommitGroup, DistributeModel, DropUpdate
 from mlfabric.errors import SettingError
-from mlfabric.events import ModelRequested, TransferDone, Update, UpdateReady
+from mlfabric.events import ModelRequested, TransferDone, Update, UpdateReady, WorkerLeft
 from mlfabric.policies.base import PolicyContext
 from tests.support.options import OPTIONS
 
@@ -89,6 +89,15 @@ def test_ssp_holds_a_worker_that_is_too_far_ahead():
     actions = pushed(c, "w3", 0)
     assert receivers(actions) == ["w1"]
     assert c.version == 4
+
+
+def test_who_has_left_holds_nobody_back():
+    c = coordinator("ssp", staleness=0)
+    pushed(c, "w1", 0)
+    pushed(c, "w2", 0)
+    assert c.handle(ModelRequested("w1", 0), 1.0) == []
+    assert receivers(c.handle(WorkerLeft("w3"), 2.0)) == ["w1"]
+    assert receivers(c.handle(ModelRequested("w2", 0), 3.0)) == ["w2"]
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones():

@@ -60,7 +60,6 @@ class DenseSum:
 
     def advance(self) -> bool:
         """Take what has come; whether anything has."""
-        moved = False
         moved = self._test(0)
         if not moved and len(self._receives) > WINDOW:
             self._further += WINDOW
@@ -77,6 +76,11 @@ class DenseSum:
         for coming in took:
             self._take(*coming)
         return bool(took)
+
+    @property
+    def sending(self) -> bool:
+        """Whether MPI may still have something to send."""
+        return bool(self._sends) and not self._receives
 
     @property
     def complete(self) -> bool:
@@ -184,6 +188,11 @@ class DenseSums:
             self._done(current.result, current.sent_bytes)
             return True
         return moved
+
+    @property
+    def sending(self) -> bool:
+        """Whether MPI may still have something to send."""
+        return self._current is not None and self._current.sending
 
     def close(self) -> None:
         """Give up what is under way."""

@@ -1,4 +1,4 @@
-"""A worker under the MPI library's own all-reduce: the one thing here that blocks inside MPI."""
+"""The MPI library's own all-reduce: the one thing here that blocks inside MPI."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class LibraryWorker:
         self._ready: set[str] = set()
         self._iteration = 0
         self._ready_s = 0.0
+        self._finished = False
         self._own: Payload | None = None
         node.on("enter", self._enter)
         if self._worker == 0:
@@ -44,8 +45,9 @@ class LibraryWorker:
         self._compute()
 
     def finish(self) -> None:
-        """The last snapshot."""
+        """The last snapshot; what is summed later counts for nothing."""
         self._offer(last=True)
+        self._finished = True
 
     def _offer(self, *, last: bool = False) -> None:
         if self._worker == 0:
@@ -71,6 +73,8 @@ class LibraryWorker:
         assert self._own is not None
         total = self._vector(self._own)
         self._comm.Allreduce(MPI.IN_PLACE, total, MPI.SUM)
+        if self._finished:
+            return
         pulled = self._view.version
         self._view.summed(dense(total), len(self._workers))
         record_summed(self._node, self._worker, self._iteration, pulled, self._ready_s, self._own)
@@ -84,3 +88,10 @@ class LibraryWorker:
         total = np.zeros(update.size, update.values.dtype)
         update.add_to(total)
         return total
+
+
+def library_all_reduce(vector: NDArray[Any]) -> NDArray[Any]:
+    """The sum over all ranks of the job, by the MPI library; blocks."""
+    summed = np.empty_like(vector)
+    MPI.COMM_WORLD.Allreduce(vector, summed, MPI.SUM)
+    return summed

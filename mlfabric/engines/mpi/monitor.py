@@ -61,6 +61,8 @@ class Monitor:
             self._last_news = now
 
     def _show_progress(self) -> None:
+        if not self._node.plan.recorded:
+            return
         counts: dict[str, int] = {"version": 0, "applied": 0, "dropped": 0}
         for beat in (self._node.counts, *self._latest.values()):
             if beat.get("version", 0) >= counts["version"]:

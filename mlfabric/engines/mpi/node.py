@@ -17,7 +17,8 @@ from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.densesum import DenseSums
 from mlfabric.engines.mpi.pacing import Pacing
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
-from mlfabric.engines.mpi.records import Records, SnapshotFiles
+from mlfabric.engines.mpi.ratewatch import RateWatch
+from mlfabric.engines.mpi.records import NoRecords, Records, SnapshotFiles
 from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.mpi.waiting import News
@@ -40,8 +41,6 @@ GATHER_S = 0.001
 """A message comes in many packets; waking for each would cost more than all else."""
 
 HEARTBEAT_S = 1.0
-
-RATE_CHECK_S = 0.05
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -71,7 +70,7 @@ class Node:
         self._coordinator = coordinator_host(plan)
         self._plans_transfers = plans_transfers(plan)
         self._rank_of = {host: rank for rank, host in enumerate(plan.hosts)}
-        self._records = Records(plan.run_dir, self.rank)
+        self._records = Records(plan.run_dir, self.rank) if plan.recorded else NoRecords()
         self._computation: Computation | None = None
         self._computed: Callable[[int, Payload], None] | None = None
         self._alarms = Alarms()
@@ -359,7 +358,12 @@ class Node:
             quiet += 1
             if quiet > 1:  # woken by part of a message: let more of it come
                 time.sleep(GATHER_S)
-            self.news.wait(BUSY_NAP_S if self.transport.sending else _nap_s(quiet))
+            self.news.wait(BUSY_NAP_S if self._sending else _nap_s(quiet))
+
+    @property
+    def _sending(self) -> bool:
+        dense = self._dense_sums
+        return self.transport.sending or (dense is not None and dense.sending)
 
     def _turn(self) -> bool:
         moved = self.transport.poll()
@@ -388,38 +392,14 @@ class Node:
 
     def close(self) -> None:
         """The rank's last words: its totals, where it has counts; MPI may be finalized then."""
+        self.transport.cut_all()  # what handlers have begun since the run was over
         if self._dense_sums is not None:
             self._dense_sums.close()
         self.transport.close()
+        self.news.close()
         if self.counts:
             self.record("totals", elapsed_s=self.now(), **self.counts)
         self._records.close()
-
-
-class RateWatch:
-    """Turns changes of the emulator's current rates into calls, at every turn of a node's loop."""
-
-    def __init__(
-        self,
-        node: Node,
-        read: Callable[[float], Sequence[float]],
-        tell: Callable[[str, float], None],
-    ) -> None:
-        self._node = node
-        self._read = read
-        self._tell = tell
-        self._rates: dict[str, float] = {}
-        self._next_s = 0.0
-
-    def __call__(self) -> bool:
-        now = self._node.now()
-        if now >= self._next_s and self._node.begun:
-            self._next_s = now + RATE_CHECK_S
-            for host, rate in zip(self._node.plan.hosts, self._read(now), strict=True):
-                if rate != self._rates.get(host):
-                    self._rates[host] = rate
-                    self._tell(host, rate)
-        return False
 
 
 def _nap_s(quiet: int) -> float:

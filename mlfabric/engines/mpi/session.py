@@ -6,13 +6,16 @@ MPI is used by one thread at a time: the script's until the session begins, then
 from __future__ import annotations
 
 import queue
+import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,8 @@ from mlfabric.engines.mpi.main import run
 from mlfabric.engines.mpi.node import Node
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, SERVER_RANK, RankPlan
 from mlfabric.engines.roles.allreduce import AllReduce
-from mlfabric.errors import MlfabricError, SettingError
+from mlfabric.errors import MlfabricError, NothingMoves, SettingError
+from mlfabric.events import WorkerLeft
 from mlfabric.payload import Payload, dense
 from mlfabric.policies.base import PolicyContext
 
@@ -50,9 +54,22 @@ class SessionSettings:
     seed: int = 0
 
 
+@cache
 def world() -> tuple[int, int]:
-    """(this process's rank, number of ranks)."""
+    """(this process's rank, number of ranks); MPI is asked once."""
     return MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+
+
+def abort_on_error() -> None:
+    """From now on, an error that ends this script ends the whole job, its traceback printed."""
+    print_story = sys.excepthook
+
+    def hook(*story: Any) -> None:
+        print_story(*story)
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(1)
+
+    sys.excepthook = hook
 
 
 class Daemon:
@@ -86,6 +103,7 @@ class SumSession:
         self._asked: queue.SimpleQueue[tuple[Vector, Future[Vector]]] = queue.SimpleQueue()
         self._running: deque[Future[Vector]] = deque()
         self._closing = threading.Event()
+        self._overdue_s = 0.0
         self._folder = tempfile.TemporaryDirectory(prefix="mlfabric-")
         hosts = tuple(f"w{rank + 1}" for rank in range(self.size))
         self._plan = _plan(hosts, hosts, settings, Path(self._folder.name), model_bytes=0)
@@ -127,7 +145,10 @@ class SumSession:
                 vector, future = self._asked.get()
                 self._running.append(future)
                 sums.start(dense(vector))
-            node.run_until(lambda: not self._running)
+            self._overdue_s = time.monotonic() + self._settings.watchdog_s
+            node.run_until(lambda: not self._running or time.monotonic() > self._overdue_s)
+            if self._running:
+                raise NothingMoves(f"all-reduce: no sum within {self._settings.watchdog_s:g} s")
         node.send_all("left")
         node.run_until(lambda: len(left) == self.size)
         node.close()
@@ -155,7 +176,8 @@ class PushSession:
                 f"mpiexec -n {self.size}: must be at least {FIRST_WORKER_RANK + 1} with"
                 f" policy={settings.policy}: a scheduler, a server and the workers"
             )
-        self._model = model
+        self._model = model.copy()
+        self._holds_view = False
         self._trainer = HeldTrainer()
         self._closing = threading.Event()
         self._folder = tempfile.TemporaryDirectory(prefix="mlfabric-")
@@ -165,6 +187,7 @@ class PushSession:
         self._node: Node | None = None
         self._daemon: Daemon | None = None
         self._left: set[str] = set()
+        self._gave_notice = False
         self._handles: dict[int, Future[bool]] = {}
         self._pushed = 0
         self.on_update: Callable[[Vector, int], None] | None = None
@@ -193,13 +216,18 @@ class PushSession:
 
     def pull(self) -> Vector:
         """The model to compute the next update on, to be left as it is; waits for a newer one."""
-        return self._trainer.next_view()
+        view = self._trainer.next_view()
+        self._holds_view = True
+        return view
 
     def push(self, update: Vector) -> Future[bool]:
         """Hand over the update that was computed on the model pulled last.
 
         The result tells whether it was applied; False, too, where the run ends before.
         """
+        if not self._holds_view:
+            raise MlfabricError("push: must follow a get, each update another model")
+        self._holds_view = False
         handle: Future[bool] = Future()
         self._handles[self._pushed] = handle
         self._pushed += 1
@@ -254,8 +282,9 @@ class PushSession:
         """Tell the scheduler once; when all have left, end the computation under way."""
         if node.stopping:
             self._trainer.give_up()
-        elif self._closing.is_set() and not self._trainer.gave_notice:
-            self._trainer.gave_notice = True
+        elif self._closing.is_set() and not self._handles and not self._gave_notice:
+            self._gave_notice = True
+            node.report(WorkerLeft(node.host))
             node.send(self._plan.scheduler, "left")
         return False
 
@@ -264,7 +293,6 @@ class HeldTrainer:
     """A worker's computation in another's hands: the view is given out, an update is waited for."""
 
     def __init__(self) -> None:
-        self.gave_notice = False
         self._views: queue.SimpleQueue[Vector] = queue.SimpleQueue()
         self._updates: queue.SimpleQueue[Vector | None] = queue.SimpleQueue()
 
@@ -324,4 +352,5 @@ def _plan(
         run_dir=folder,
         read_rates=None,
         watchdog_s=settings.watchdog_s,
+        recorded=False,
     )

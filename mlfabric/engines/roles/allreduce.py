@@ -37,7 +37,7 @@ class AllReduce:
         self._early: list[tuple[int, Part]] = []
         self._result: Payload | None = None
         self._rates = Rates(node, self._learn)
-        self._learned = True
+        self._learned = self._told = True
         self._begun_s = 0.0
         node.on_received = self._on_received
 
@@ -50,7 +50,7 @@ class AllReduce:
         if pieces is not self._side.pieces:
             self._side = Side(self._worker, pieces)
         self._seen = Seen(self._side)
-        self._learned = not self._sums.measures
+        self._learned = self._told = not self._sums.measures
         own = self._node.dense_sums
         if update.indices is None and own is not None and own.takes(pieces):
             own.start(self._number, self._side, update.values, self._part_came, self._whole)
@@ -112,13 +112,14 @@ class AllReduce:
     # -- what links carry --------------------------------------------------------------------
 
     def _part_came(self, src: int, piece: int, n_bytes: int) -> None:
-        if self._sums.measures and not self._seen.complete:
+        if not self._told:
             self._seen.arrived(src, piece, n_bytes, self._node.now())
             self._tell_rates()
 
     def _tell_rates(self) -> None:
-        """Once all has come that tells of rates, whoever collects them is told."""
-        if self._sums.measures and self._seen.complete:
+        """Once all has come that tells of rates, whoever collects them is told, once."""
+        if not self._told and self._seen.complete:
+            self._told = True
             collector = self._workers[self._side.pieces[0].root]
             self._node.send(collector, "seen", (self._number, self._seen.bytes_per_s()))
 
@@ -141,18 +142,21 @@ class Rates:
 
     def __init__(self, node: Node, learn: Callable[[Mapping[int, float]], None]) -> None:
         self._node = node
-        self._told: dict[int, list[Mapping[int, float]]] = defaultdict(list)
+        self._told: dict[int, dict[str, Mapping[int, float]]] = defaultdict(dict)
         node.on("seen", self._one_has_seen)
         node.on("rates", lambda src, rates: learn(rates))
 
     def _one_has_seen(self, src: str, body: tuple[int, Mapping[int, float]]) -> None:
         number, rates = body
         workers, told = self._node.plan.context.workers, self._told[number]
-        told.append(rates)
+        told[src] = rates
         if len(told) < len(workers):
             return
         del self._told[number]
-        seen = {worker: [t[worker] for t in told if worker in t] for worker in range(len(workers))}
+        seen = {
+            worker: [found[worker] for found in told.values() if worker in found]
+            for worker in range(len(workers))
+        }
         middle = {worker: statistics.median(rates) for worker, rates in seen.items() if rates}
         for host in workers:
             self._node.send(host, "rates", middle)
@@ -168,6 +172,7 @@ class AllreduceWorker:
         self._iteration = 0
         self._own: Payload | None = None
         self._ready_s = 0.0
+        self._finished = False
         self._worker = node.plan.context.workers.index(node.host)
         if self._worker == 0:
             node.counts = {"version": 0, "applied": 0, "dropped": 0}
@@ -178,8 +183,9 @@ class AllreduceWorker:
         self._compute()
 
     def finish(self) -> None:
-        """The last snapshot."""
+        """The last snapshot; what is summed later counts for nothing."""
         self._offer(last=True)
+        self._finished = True
 
     def _offer(self, *, last: bool = False) -> None:
         if self._worker == 0:
@@ -194,6 +200,8 @@ class AllreduceWorker:
         self._sums.start(update)
 
     def _take(self, result: Payload) -> None:
+        if self._finished:
+            return
         assert self._own is not None
         pulled, workers = self._view.version, len(self._node.plan.context.workers)
         self._view.summed(result, workers)

@@ -37,7 +37,7 @@ def role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
     policy = policies.module(plan.policy)
     collective = policies.is_collective(plan.policy)
     if node.host == coordinator_host(plan):
-        Coordination(node, policy.build(context))
+        Coordination(node, policy.build(context), sends_at_once=policy.SENDS_AT_ONCE)
     if node.host in context.workers:
         momentum = context.options.get("momentum", 0.0) if collective else 0.0
         view = ModelView(model(), conserved=plan.conserved, momentum=momentum)

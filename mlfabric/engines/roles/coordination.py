@@ -20,8 +20,9 @@ from mlfabric.policies.base import Coordinator
 class Coordination:
     """The coordinator's hands and ears; also records what became of every update."""
 
-    def __init__(self, node: Node, coordinator: Coordinator) -> None:
+    def __init__(self, node: Node, coordinator: Coordinator, *, sends_at_once: bool) -> None:
         self._node = node
+        self._sends_at_once = sends_at_once
         self._coordinator = coordinator
         self._open: dict[str, Update] = {}
         self._number = {worker: n for n, worker in enumerate(node.plan.context.workers)}
@@ -48,6 +49,9 @@ class Coordination:
                 node.send(action.src, "cancel", action)
                 node.send(action.dst, "cancel", action)
             case DropUpdate():
+                if self._sends_at_once:  # it has come, under its own name
+                    gone = CancelTransfer(action.update, action.worker, server)
+                    node.send(server, "cancel", gone)
                 self._resolve(action.update, None, action.delay)
             case CommitGroup():
                 node.send(server, "commit", action)

@@ -65,8 +65,8 @@ class Server:
 
     def _cancel(self, src: str, action: CancelTransfer) -> None:
         """Throw away what has come, and what may still come of it."""
-        self._arrived.pop(action.transfer, None)
-        self._cancelled.add(action.transfer)
+        if self._arrived.pop(action.transfer, None) is None:
+            self._cancelled.add(action.transfer)
 
     def _distribute(self, src: str, action: DistributeModel) -> None:
         """Send one frozen copy along the tree; it says which updates of its receivers it holds."""

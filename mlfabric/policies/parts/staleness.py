@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mlfabric.actions import Action, CommitGroup, DropUpdate
-from mlfabric.events import Event, ModelRequested
+from mlfabric.events import Event, ModelRequested, WorkerLeft
 from mlfabric.policies.base import AtLeast, Coordinator, PolicyContext
 
 
@@ -43,6 +43,9 @@ class StalenessGate:
         if isinstance(event, ModelRequested) and self._is_ahead(event.worker):
             self._held[event.worker] = event
             return []
+        if isinstance(event, WorkerLeft):
+            self._clocks.pop(event.worker, None)
+            self._slowest = min(self._clocks.values(), default=0)
         actions = self._settled(self._inner.handle(event, now))
         while (request := self._released()) is not None:
             actions += self._settled(self._inner.handle(request, now))
@@ -66,8 +69,9 @@ class StalenessGate:
         return actions
 
     def _tick(self, workers: tuple[str, ...]) -> None:
-        before = min(self._clocks[worker] for worker in workers)
-        for worker in workers:
+        present = [worker for worker in workers if worker in self._clocks]
+        before = min((self._clocks[worker] for worker in present), default=-1)
+        for worker in present:
             self._clocks[worker] += 1
         if before == self._slowest:
             self._slowest = min(self._clocks.values())

@@ -1,0 +1,79 @@
+"""The calls of Table 1 on real ranks: `api_check WHAT`."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from mlfabric import api
+from mlfabric.errors import MlfabricError, SettingError
+
+
+def sync() -> None:
+    """Sums of several kinds, a bad vector refused, nothing after the end."""
+    api.register_as_worker(api.Params())
+    own = np.full(50_000, api.worker() + 1.0, np.float32)
+    handles = [api.all_reduce_async(own * k) for k in (1, 2, 3)]
+    total = api.workers() * (api.workers() + 1) / 2
+    for k, handle in zip((1, 2, 3), handles, strict=True):
+        np.testing.assert_array_equal(handle.result(), np.full_like(own, k * total))
+    np.testing.assert_array_equal(
+        api.all_reduce(np.arange(3, dtype=np.int32)), api.size() * np.arange(3)
+    )
+    with pytest.raises(
+        SettingError, match=r"update: float64 of shape \(3,\); must be contiguous float32"
+    ):
+        api.all_reduce(np.zeros(3))
+    with pytest.raises(MlfabricError, match="registered already"):
+        api.register_as_worker(api.Params())
+    api.shutdown()
+    with pytest.raises(MlfabricError, match="must come after register_as_worker"):
+        api.all_reduce(own)
+
+
+def unequal(mode: str) -> None:
+    """Workers take unequal numbers of steps; every update that was applied is in the model."""
+    model, seen, asked = np.zeros(1000, np.float32), [], []
+    api.register_update_callback(lambda model, version: seen.append((version, float(model[0]))))
+    api.register_request_callback(lambda worker, version: asked.append(worker))
+    params = api.Params(mode=mode, staleness=1 if mode == "ssp" else None, delay_bound=100)
+    if api.role() != "worker":
+        api.register_as_server(params, model)
+        if api.role() == "server":
+            steps = sum(range(2, api.size()))
+            assert seen[-1][0] == model[0] == steps, (seen, model[0], steps)
+            assert set(asked) == {f"w{i + 1}" for i in range(api.size() - 2)}
+        return
+    api.register_as_worker(params, model)
+    held = -1
+    with pytest.raises(MlfabricError, match="push: must follow a get"):
+        api.push(np.ones_like(model))
+    for _ in range(api.worker() + 2):
+        version = api.get(model)
+        assert version > held
+        assert model[0] == model[-1] == version
+        held = version
+        assert api.push(np.ones_like(model)).result()
+    api.shutdown()
+    assert api.worker() == api.rank() - 2
+
+
+def raising() -> None:
+    """One rank's error ends all."""
+    api.register_as_worker(api.Params())
+    api.all_reduce(np.ones(3, np.float32))
+    if api.rank() == 1:
+        raise ValueError("rank 1 had enough")
+    api.all_reduce(np.ones(3, np.float32))
+
+
+if __name__ == "__main__":
+    {
+        "sync": sync,
+        "async": lambda: unequal("async"),
+        "ssp": lambda: unequal("ssp"),
+        "raise": raising,
+    }[sys.argv[1]]()
+    print("all right", flush=True)
