@@ -36,7 +36,7 @@ from mlfabric.events import (
 )
 from mlfabric.planning.aggregation import choose_aggregators
 from mlfabric.planning.batch import PATIENCES, Batch
-from mlfabric.planning.commits import OpenGroup, next_commit, planned_scale
+from mlfabric.planning.commits import OpenGroup, all_come_by, next_commit, planned_scale
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
@@ -192,19 +192,13 @@ class Scheduler:
         if self._held_until is None:
             mean_bytes = sum(group.crossing.bytes for group in late) / len(late)
             self._held_until = now + mean_bytes / self._loads.rate(self._ingress)
-        return now < self._held_until and all(
-            not group.arrived
-            and group.crossing.started_s is not None
-            and now + group.crossing.seconds_left(now) <= self._held_until
-            for group in late
-        )
+        return now < self._held_until and all_come_by(self._held_until, late, now)
 
     def _commit_iteration(self) -> list[Action]:
         """Apply all groups at once when they hold an update of every worker."""
         arrived = [group for group in self._groups if group.arrived]
-        if sum(len(group.members) for group in arrived) < len(self.settings.workers):
-            return []
-        return [self._apply(arrived)]
+        complete = sum(len(g.members) for g in arrived) == len(self.settings.workers)
+        return [self._apply(arrived)] if complete else []
 
     def _apply(self, groups: Sequence[OpenGroup]) -> CommitGroup:
         """The server applies the sum of these groups."""
@@ -356,9 +350,7 @@ class Scheduler:
     def _scale(self, group: OpenGroup, worker: str) -> float:
         """By what the member that a worker has computed is multiplied as it is sent."""
         rule = self.settings.step_rule
-        if rule is None:
-            return 1.0
-        return planned_scale(rule, list(self._groups), group, worker, self.version)
+        return planned_scale(rule, self._groups, group, worker, self.version) if rule else 1.0
 
     def _set_off(self, group: OpenGroup) -> None:
         """A planned group is on its way: it will not be planned again."""
@@ -397,12 +389,11 @@ class Scheduler:
 
     def _tree(self, receivers: list[str], now: float) -> list[tuple[str, str]]:
         """Who gets the model from whom, parents first."""
-        server = self.settings.server
+        server, chunk_bytes = self.settings.server, self.settings.chunk_bytes
         if len(receivers) == 1:
             return [(server, receivers[0])]
         residual = self._loads.residual((server, *receivers), [], now)
-        size, chunk_bytes = self._pull_bytes, self.settings.chunk_bytes
-        edges = plan_tree(server, receivers, residual, size, chunk_bytes, now)
+        edges = plan_tree(server, receivers, residual, self._pull_bytes, chunk_bytes, now)
         return [(edge.src, edge.dst) for edge in edges]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -169,9 +169,19 @@ def next_commit(
     return first, late
 
 
+def all_come_by(at_s: float, groups: Sequence[OpenGroup], now: float) -> bool:
+    """Whether all of these are on their way to the server and will have arrived by then."""
+    return all(
+        not group.arrived
+        and group.crossing.started_s is not None
+        and now + group.crossing.seconds_left(now) <= at_s
+        for group in groups
+    )
+
+
 def planned_scale(
     rule: Callable[[int, int], float],
-    open_groups: Sequence[OpenGroup],
+    open_groups: Iterable[OpenGroup],
     group: OpenGroup,
     worker: str,
     version: int,

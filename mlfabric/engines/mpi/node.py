@@ -21,7 +21,7 @@ from mlfabric.engines.mpi.ratewatch import RateWatch
 from mlfabric.engines.mpi.records import NoRecords, Records, SnapshotFiles
 from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
-from mlfabric.engines.mpi.waiting import News
+from mlfabric.engines.mpi.waiting import News, Pauses
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
 from mlfabric.engines.roles.node import Header
@@ -31,14 +31,6 @@ from mlfabric.engines.snapshots import Snapshots
 from mlfabric.errors import ProtocolError
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
-
-NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
-"""Naps of a rank without streams: up to so many without news, so many seconds each."""
-
-BUSY_NAP_S = 0.001
-
-GATHER_S = 0.001
-"""A message comes in many packets; waking for each would cost more than all else."""
 
 HEARTBEAT_S = 1.0
 
@@ -55,6 +47,7 @@ class Node:
         pacing = Pacing(self._link_bytes_per_s) if plan.paced else None
         self.transport = Transport(comm, plan.context.chunk_bytes, pacing)
         self.news = News()
+        self._pauses = Pauses(self.news)
         self.waiting_for = "the end of the run"
         self.counts: dict[str, int] = {}
         self.activity = 0
@@ -349,16 +342,12 @@ class Node:
 
     def run_until(self, finished: Callable[[], bool]) -> None:
         """Move messages, streams and tasks until `finished()`; errors of handlers come through."""
-        quiet = 0
         while not finished():
             if self._turn():
                 self.activity += 1
-                quiet = 0
-                continue
-            quiet += 1
-            if quiet > 1:  # woken by part of a message: let more of it come
-                time.sleep(GATHER_S)
-            self.news.wait(BUSY_NAP_S if self._sending else _nap_s(quiet))
+                self._pauses.over()
+            else:
+                self._pauses.wait(in_haste=self._sending)
 
     @property
     def _sending(self) -> bool:
@@ -400,10 +389,6 @@ class Node:
         if self.counts:
             self.record("totals", elapsed_s=self.now(), **self.counts)
         self._records.close()
-
-
-def _nap_s(quiet: int) -> float:
-    return next(seconds for most, seconds in NAPS if most is None or quiet <= most)
 
 
 def boot_identity() -> str:

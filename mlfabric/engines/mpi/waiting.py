@@ -15,6 +15,14 @@ from pathlib import Path
 RESCAN_S = 1.0
 """How often sockets that MPI has opened since are looked for."""
 
+NAPS = ((20, 0.001), (100, 0.004), (None, 0.01))
+"""Longest waits of a rank that has nothing to send: up to so many without news, so many seconds."""
+
+HASTY_NAP_S = 0.001
+
+GATHER_S = 0.001
+"""A message comes in many packets; waking for each would cost more than all else."""
+
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -70,3 +78,25 @@ def _sockets() -> set[int]:
         except FileNotFoundError:  # the descriptor of the folder itself, or one just closed
             continue
     return found
+
+
+class Pauses:
+    """How long a rank waits between turns in which nothing moved."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._quiet = 0
+
+    def over(self) -> None:
+        """Something moved."""
+        self._quiet = 0
+
+    def wait(self, *, in_haste: bool) -> None:
+        """Nothing moved; `in_haste`: something is still to be sent, of which no news comes."""
+        self._quiet += 1
+        if self._quiet > 1:  # woken by part of a message: let more of it come
+            time.sleep(GATHER_S)
+        self._news.wait(HASTY_NAP_S if in_haste else self._nap_s())
+
+    def _nap_s(self) -> float:
+        return next(s for most, s in NAPS if most is None or self._quiet <= most)
