@@ -10,10 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ["actions", "events", "payload", "planning", "policies", "scheduler", "store", "topology"]
-EDGES = ["compiled", "plan"]
+SUMS = ["momentum", "treesum", "view"]
+EDGES = ["api", "compiled", "keras", "plan", "torch"]
 FOLDERS = ("engines", "engines/mpi", "engines/roles", "engines/virtual", "emulation")
 PACKAGES = {
-    "mlfabric": ["errors", *FOLDERS, "engines/plan", "engines/snapshots", "view", *CORE, *EDGES],
+    "mlfabric": ["errors", *FOLDERS, "engines/plan", "engines/snapshots", *CORE, *SUMS, *EDGES],
     "workloads": [],
     "experiments": ["tracking"],
     "analysis": ["load"],
@@ -70,6 +71,9 @@ def test_an_empty_project_keeps_the_rules(project: Path) -> None:
         ("mlfabric/planning.py", "import mlfabric.plan"),
         ("experiments/run.py", "import mlflow"),
         ("mlfabric/scheduler.py", "import time"),
+        ("mlfabric/treesum.py", "import time"),
+        ("mlfabric/engines/mpi/__init__.py", "import mlfabric.api"),
+        ("mlfabric/api.py", "import torch"),
         ("mlfabric/planning.py", "from pathlib import Path"),
         ("mlfabric/policies.py", "import threading"),
     ],
