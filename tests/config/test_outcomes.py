@@ -53,6 +53,7 @@ class StubLaunch:
     rows: ClassVar[list[dict[str, Any]]] = [APPLIED, TOTALS]
     status = 0
     polls = 2
+    emulation, why = "netns", ""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         self.run_dir = run_dir
