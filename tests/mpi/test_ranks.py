@@ -85,7 +85,10 @@ def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks, 
     updates = rows(tmp_path, "update")
     applied = [row for row in updates if row["status"] == "applied"]
     assert last["version"] > 2 * (ranks - 2)
-    assert model.sum() == 10 * held(updates, last["version"])
+    if policy in COLLECTIVE:  # workers are told one by one that the run is over: rows may lack
+        assert model.sum() == 10 * last["version"]
+    else:
+        assert model.sum() == 10 * held(updates, last["version"])
     assert abs(len(applied) - last["version"]) <= (ranks - 3 if policy in COLLECTIVE else 0)
     assert all(row["delay"] >= 0 for row in applied)
     transfers = rows(tmp_path, "transfer")
@@ -156,7 +159,7 @@ def test_the_watchdog_tells_who_waits_for_whom(tmp_path, policy):
     assert done.returncode != 0
     story = (tmp_path / "failure-0.txt").read_text().splitlines()[-1]
     if policy in ("ring_allreduce", "sync_ps"):
-        waits = "a model newer" if policy == "sync_ps" else "messages of all-reduce 3"
+        waits = "update w1:3 to be" if policy == "sync_ps" else "messages of all-reduce 3"
         assert "nothing has moved" in story
         assert f"w1 waits for {waits}" in story
     else:  # the others go on without it, until the run is over
