@@ -13,6 +13,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from mlfabric.engines.mpi.transport import drain
 from mlfabric.policies.base import Piece
 from mlfabric.treesum import DOWN, UP, Side
 
@@ -198,3 +199,7 @@ class DenseSums:
         """Give up what is under way."""
         if self._current is not None:
             self._current.abandon()
+
+    def drain(self) -> None:
+        """Take in what others had sent for it; to be called when all have closed."""
+        drain(self._comm)

@@ -385,6 +385,8 @@ class Node:
         if self._dense_sums is not None:
             self._dense_sums.close()
         self.transport.close()
+        if self._dense_sums is not None:
+            self._dense_sums.drain()
         self.news.close()
         if self.counts:
             self.record("totals", elapsed_s=self.now(), **self.counts)

@@ -223,6 +223,7 @@ class Transport:
         self.on_chunk: Callable[[Incoming], None] | None = None
         self.on_cut: Callable[[Incoming], None] | None = None
         self._pacing = pacing
+        self._byes: set[int] = set()
         self._streams = 0
         self._outgoing: list[Outgoing] = []
         self._incoming: list[IncomingChunks] = []
@@ -310,15 +311,25 @@ class Transport:
             self.cut(outgoing)
 
     def close(self) -> None:
-        """Finish sending and stop listening; MPI may be finalized afterwards."""
+        """Finish sending, wait until all ranks have, and take in what nobody waits for any more.
+
+        Every rank must close; MPI may be finalized afterwards: some complain of a message left.
+        """
         self.on_message = self.on_stream = self.on_chunk = self.on_cut = None
-        while self._outgoing or self._control_sends:
-            if not self.poll():
-                time.sleep(0.001)
+        self._poll_until(lambda: not self._outgoing and not self._control_sends)
+        for rank in range(self.size):  # after all else that this rank has sent there
+            self.send(rank, ("bye",))
+        self._poll_until(lambda: len(self._byes) == self.size and not self._control_sends)
         for incoming in self._incoming:
             incoming.abandon()
         for listening in self._control:
             _cancel(listening)
+        drain(self.comm)
+
+    def _poll_until(self, finished: Callable[[], bool]) -> None:
+        while not finished():
+            if not self.poll():
+                time.sleep(0.001)
 
     def _listen(self, buffer: Bytes) -> MPI.Request:
         return self.comm.Irecv([buffer, MPI.BYTE], MPI.ANY_SOURCE, CONTROL_TAG)
@@ -353,6 +364,8 @@ class Transport:
                 self._incoming.append(incoming)
                 if self.on_stream:
                     self.on_stream(incoming)
+            case ("bye",):
+                self._byes.add(src)
             case ("grant", tag):
                 for outgoing in self._outgoing:
                     if (outgoing.dst, outgoing.tag) == (src, tag):
@@ -380,6 +393,14 @@ class Transport:
 def chunk_count(n_bytes: int, chunk_bytes: int) -> int:
     """Chunks of a stream; an empty one still has one, so that its end is seen."""
     return max(1, math.ceil(n_bytes / chunk_bytes))
+
+
+def drain(comm: MPI.Comm) -> None:
+    """Take in every message that has come and that nobody waits for."""
+    status = MPI.Status()
+    while comm.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+        forgotten = np.empty(status.Get_count(MPI.BYTE), np.uint8)
+        comm.Recv([forgotten, MPI.BYTE], status.Get_source(), status.Get_tag())
 
 
 def _cancel(request: MPI.Request) -> None:
