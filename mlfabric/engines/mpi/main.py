@@ -13,12 +13,13 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from mlfabric import policies
-from mlfabric.engines.mpi.library import LibraryWorker
+from mlfabric.engines.mpi.library import LibrarySums
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
 from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.engines.plan import Trainer
+from mlfabric.engines.roles.allreduce import AllreduceWorker
 from mlfabric.engines.roles.casting import role_of
 from mlfabric.engines.roles.node import Role
 from mlfabric.errors import SettingError
@@ -104,7 +105,8 @@ def _role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
     if node.host not in plan.context.workers:
         return None
     momentum = plan.context.options["momentum"]
-    return LibraryWorker(node, ModelView(model(), conserved=plan.conserved, momentum=momentum))
+    view = ModelView(model(), conserved=plan.conserved, momentum=momentum)
+    return AllreduceWorker(node, view, lambda summed: LibrarySums(node, summed))
 
 
 def _meet(node: Node) -> None:

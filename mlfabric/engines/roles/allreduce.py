@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -162,13 +162,21 @@ class Rates:
             self._node.send(host, "rates", middle)
 
 
+class Summing(Protocol):
+    """What sums one vector of all workers after another, and tells each sum."""
+
+    def start(self, update: Payload) -> None: ...
+
+
 class AllreduceWorker:
     """Its synchronous loop: compute, sum over all workers, apply the sum, compute."""
 
-    def __init__(self, node: Node, view: ModelView, sums: Sums) -> None:
+    def __init__(
+        self, node: Node, view: ModelView, sums: Callable[[Callable[[Payload], None]], Summing]
+    ) -> None:
         self._node = node
         self._view = view
-        self._sums = AllReduce(node, sums, self._take)
+        self._sums = sums(self._take)
         self._iteration = 0
         self._own: Payload | None = None
         self._ready_s = 0.0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mlfabric import policies
 from mlfabric.engines.plan import RunPlan
-from mlfabric.engines.roles.allreduce import AllreduceWorker
+from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker
 from mlfabric.engines.roles.coordination import Coordination
 from mlfabric.engines.roles.node import Node, Role
 from mlfabric.engines.roles.server import Server
@@ -42,7 +42,8 @@ def role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
         momentum = context.options.get("momentum", 0.0) if collective else 0.0
         view = ModelView(model(), conserved=plan.conserved, momentum=momentum)
         if collective:
-            return AllreduceWorker(node, view, policy.build(context))
+            sums = policy.build(context)
+            return AllreduceWorker(node, view, lambda summed: AllReduce(node, sums, summed))
         return Worker(node, view, sends_at_once=policy.SENDS_AT_ONCE)
     if node.host == context.server and not collective:
         return Server(node, model())
