@@ -17,6 +17,7 @@ Row = Mapping[str, Any]
 # Columns and dtypes of the tables; "Int64" holds nulls. Times are seconds of the run's clock.
 TRANSFERS = {
     "kind": "str",
+    "shard": "int64",
     "updates": "str",
     "src": "str",
     "dst": "str",
@@ -29,6 +30,7 @@ TRANSFERS = {
 }
 UPDATES = {
     "id": "str",
+    "shard": "int64",
     "worker": "int64",
     "iteration": "int64",
     "version_pulled": "int64",
@@ -54,10 +56,10 @@ class Records:
     """What one run recorded."""
 
     transfers: pd.DataFrame  # one row a transfer: TRANSFERS, `updates` comma-joined ids
-    updates: pd.DataFrame  # one row an update: UPDATES
+    updates: pd.DataFrame  # one row an update, and server: UPDATES
     computations: pd.DataFrame  # one row an iteration: COMPUTATIONS
     metrics: pd.DataFrame  # one row a snapshot: version, elapsed_s, then the metrics
-    totals: Row  # version, elapsed_s, applied, dropped
+    totals: Row  # elapsed_s, shards; of all of them together version, applied, dropped
 
 
 def read_records(run_dir: Path) -> Records:
@@ -70,7 +72,7 @@ def read_records(run_dir: Path) -> Records:
 def records_of(rows: Sequence[Row], scores: pd.DataFrame) -> Records:
     """The records that these rows and scores make; raises RecordsError where they cannot."""
     end = totals(rows)
-    return Records(transfers(rows), updates(rows, end["version"]), computations(rows), scores, end)
+    return Records(transfers(rows), updates(rows), computations(rows), scores, end)
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -93,13 +95,13 @@ def transfers(rows: Iterable[Row]) -> pd.DataFrame:
     return _table(chosen, TRANSFERS).sort_values(["started_s", "ended_s"], ignore_index=True)
 
 
-def updates(rows: Iterable[Row], version: int) -> pd.DataFrame:
-    """One row an update, in the order in which they were applied or dropped.
+def updates(rows: Sequence[Row]) -> pd.DataFrame:
+    """One row an update and server, in the order in which they were applied or dropped.
 
-    `version` is the run's last: of a synchronous sum that only some workers had when the run ended,
-    nothing is told.
+    Of a synchronous sum that only some workers had when the run ended, nothing is told.
     """
-    told = [row for row in _of("update", rows) if (row["version_applied"] or 0) < version]
+    last = {row["shard"]: row["version"] for row in _of("totals", rows)}
+    told = [r for r in _of("update", rows) if (r["version_applied"] or 0) < last[r["shard"]]]
     return _table(told, UPDATES).sort_values("resolved_s", kind="stable", ignore_index=True)
 
 
@@ -118,11 +120,14 @@ def metrics(rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def totals(rows: Iterable[Row]) -> Row:
-    """The one row in which the run says how it ended; raises RecordsError unless there is one."""
+    """How the run ended, over all servers; raises RecordsError unless each has said so once."""
     found = _of("totals", rows)
-    if len(found) != 1:
-        raise RecordsError(f"the run recorded {len(found)} rows of totals; must be 1")
-    return found[0]
+    shards = found[0]["shards"] if found else 1
+    if sorted(row["shard"] for row in found) != list(range(shards)):
+        raise RecordsError(f"the run recorded {len(found)} rows of totals; must be {shards}")
+    together = {key: sum(row[key] for row in found) for key in ("version", "applied", "dropped")}
+    elapsed_s = max(row["elapsed_s"] for row in found)
+    return {"elapsed_s": elapsed_s, "shards": shards, **together}
 
 
 def write_tables(records: Records, run_dir: Path) -> None:

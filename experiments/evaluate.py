@@ -1,8 +1,8 @@
 """`python -m experiments.evaluate RUN_DIR`: the workload's part of a run that is off its clock.
 
 Prepares the workload and writes model0.npy; then scores snapshots as they appear, on processor
-time that nobody else wants. It ends when snapshots/complete exists and every snapshot of
-snapshots/index.jsonl is in metrics.jsonl. So the launcher never imports a framework.
+time that nobody else wants. It ends when snapshots/complete exists and every snapshot that the
+servers have taken is in metrics.jsonl. So the launcher never imports a framework.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from experiments.build import build_workload
 from experiments.schema import read_config
-from experiments.tail import Tail
+from experiments.shards import ShardedSnapshots
 from workloads.base import Vector, WorkloadError
 
 _POLL_S = 0.2
@@ -30,7 +29,8 @@ _AUTOGROUP = Path("/proc/self/autogroup")
 def main(arguments: list[str]) -> int:
     """Prepare and evaluate the run whose folder is the one argument."""
     run_dir = Path(arguments[0])
-    workload = build_workload(read_config(run_dir / "config.json"))
+    config = read_config(run_dir / "config.json")
+    workload = build_workload(config)
     try:
         workload.prepare()
     except WorkloadError as error:
@@ -40,21 +40,20 @@ def main(arguments: list[str]) -> int:
     _step_back()
     evaluator = workload.evaluator()
     with (run_dir / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
-        for snapshot in follow(run_dir / "snapshots"):
-            model = np.load(run_dir / "snapshots" / snapshot["file"], allow_pickle=False)
+        for model, version, elapsed_s in follow(run_dir / "snapshots", config.cluster.servers):
             scores = evaluator.evaluate(model)
-            row = {"version": snapshot["version"], "elapsed_s": snapshot["elapsed_s"], **scores}
+            row = {"version": version, "elapsed_s": elapsed_s, **scores}
             metrics.write(json.dumps(row) + "\n")
             metrics.flush()
     return 0
 
 
-def follow(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows of index.jsonl, each as soon as its line is whole, until the folder is complete."""
-    index = Tail(folder / "index.jsonl")
+def follow(folder: Path, servers: int) -> Iterator[tuple[Vector, int, float]]:
+    """Every (model, version, elapsed_s), as soon as it is whole, until the folder is complete."""
+    snapshots = ShardedSnapshots(folder, servers)
     while True:
         complete = (folder / "complete").exists()  # looked at first: nothing comes after it
-        yield from index.rows()
+        yield from snapshots.models()
         if complete:
             return
         time.sleep(_POLL_S)

@@ -17,7 +17,7 @@ from experiments.mpiexec import (
     require_emulation,
 )
 from experiments.paths import ROOT
-from experiments.plan import hosts, straggler_events
+from experiments.plan import straggler_events
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
 from mlfabric import policies
@@ -116,10 +116,10 @@ class Launch:
         return f"the ranks ended with status {self.poll()}: {last[0] if last else 'no output'}"
 
     def _named(self, rank: int) -> str:
-        return f"rank {rank} ({hosts(self._config)[rank]})"
+        return f"rank {rank} ({self._config.cluster.hosts[rank]})"
 
     def _command(self) -> list[str]:
-        config, names = self._config, hosts(self._config)
+        config, names = self._config, self._config.cluster.hosts
         program = ["-m", "experiments.rank", str(self._run_dir)]
         ranks = mpi_command(len(names), self.emulation, program, self._mpi, config.cluster.hostfile)
         if self.emulation == "none":

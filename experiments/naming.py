@@ -13,6 +13,9 @@ def run_name(config: RunConfig) -> str:
 
 
 def variant(config: RunConfig) -> str:
-    """The policy, and what of its settings makes another one of it."""
+    """The policy, and what of the settings makes another one of it."""
     name, aggregation = config.policy.name, getattr(config.policy, "aggregation", "paper")
-    return name if aggregation == "paper" else f"{name} {aggregation}"
+    name = name if aggregation == "paper" else f"{name} {aggregation}"
+    cluster = config.cluster
+    servers = "" if cluster.servers == 1 else f" x {cluster.servers} servers"
+    return f"{name}{servers}{' beside workers' if cluster.colocated else ''}"

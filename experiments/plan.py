@@ -19,8 +19,6 @@ from mlfabric.emulation.stragglers import (
 from mlfabric.policies.base import PolicyContext
 from mlfabric.topology import Topology
 
-SCHEDULER, SERVER = "scheduler", "server"
-
 CHUNK_S = 0.01
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES, MAX_VIRTUAL_CHUNK_BYTES = 8_192, 65_536, 1_000_000
 """A chunk lasts about 10 ms at line rate: short enough to time and to forward, long enough not to
@@ -31,16 +29,6 @@ TRACE_MARGIN_S = 60.0
 """How far the straggler trace reaches past the time limit."""
 
 _FACTORS_AT_ONCE = 256
-
-
-def workers(config: RunConfig) -> tuple[str, ...]:
-    """Names of the worker hosts."""
-    return tuple(f"w{number}" for number in range(1, config.cluster.workers + 1))
-
-
-def hosts(config: RunConfig) -> tuple[str, ...]:
-    """Names of all hosts in rank order."""
-    return (SCHEDULER, SERVER, *workers(config))
 
 
 def chunk_bytes(config: RunConfig) -> int:
@@ -59,7 +47,10 @@ def straggler_events(config: RunConfig) -> list[RateEvent]:
     stragglers = NetworkStragglers(
         config.network.probability, config.network.factor, config.network.period_s
     )
-    slowed = workers(config) + ((SERVER,) if config.network.include_server else ())
+    cluster = config.cluster
+    slowed = cluster.worker_hosts
+    if config.network.include_server:
+        slowed = tuple(dict.fromkeys((*slowed, *cluster.server_hosts)))
     horizon_s = config.engine.max_seconds + TRACE_MARGIN_S
     return network_events(stragglers, slowed, config.seed, horizon_s)
 
@@ -95,8 +86,8 @@ def policy_context(
     Where there are racks, they have line rates, too.
     """
     return PolicyContext(
-        server=SERVER,
-        workers=workers(config),
+        server=config.cluster.server_hosts[0],
+        workers=config.cluster.worker_hosts,
         line_bytes_per_s=line_bytes_per_s,
         model_bytes=model_bytes,
         chunk_bytes=chunk_bytes(config),
@@ -119,7 +110,8 @@ def _options(config: RunConfig) -> dict[str, Any]:
 def common_plan(config: RunConfig, conserved: bool) -> dict[str, Any]:
     """What every engine's plan holds (`RunPlan`), less the policy's context."""
     return {
-        "hosts": hosts(config),
+        "hosts": config.cluster.hosts,
+        "servers": config.cluster.server_hosts,
         "policy": config.policy.name,
         "conserved": conserved,
         "step_scale": 1.0 if conserved else config.step_scale,

@@ -35,6 +35,29 @@ def _sums_need_two(config: RunConfig) -> str | None:
     return f"cluster.workers=1: must be at least 2 with policy={config.policy.name}"
 
 
+def _servers_are_wanted(config: RunConfig) -> str | None:
+    if not policies.is_collective(config.policy.name):
+        return None
+    for key, plain in (("servers", 1), ("colocated", False)):
+        asked = getattr(config.cluster, key)
+        if asked != plain:
+            return (
+                f"cluster.{key}={shown(asked)}: must be {shown(plain)} with"
+                f" policy={config.policy.name}, which has no server"
+            )
+    return None
+
+
+def _servers_have_hosts(config: RunConfig) -> str | None:
+    cluster = config.cluster
+    if not cluster.colocated or cluster.servers <= cluster.workers:
+        return None
+    return (
+        f"cluster.servers={cluster.servers}: must be at most cluster.workers={cluster.workers}"
+        " with cluster.colocated=true"
+    )
+
+
 def _some_are_waited_for(config: RunConfig) -> str | None:
     backups = getattr(config.policy, "backups", 0)
     if backups < config.cluster.workers:
@@ -135,9 +158,15 @@ def _trace_can_be_played(config: RunConfig) -> str | None:
         return f"network.trace_file={path}: must be a text file in UTF-8"
     except SettingError as error:
         return f"network.trace_file: {error}"
-    known = {"server", *(f"w{i}" for i in range(1, config.cluster.workers + 1))}
-    if strangers := sorted(hosts - known):
-        allowed = f"server or one of w1 to w{config.cluster.workers}"
+    cluster = config.cluster
+    if strangers := sorted(hosts - {*cluster.server_hosts, *cluster.worker_hosts}):
+        own = () if cluster.colocated else cluster.server_hosts
+        served = f"server1 to server{len(own)}" if len(own) > 1 else "server"
+        allowed = (
+            f"{served} or one of w1 to w{cluster.workers}"
+            if own
+            else f"one of w1 to w{cluster.workers}"
+        )
         return f"network.trace_file={path}: host {strangers[0]} must be {allowed}"
     return None
 
@@ -236,6 +265,8 @@ def _step_scale_is_given(config: RunConfig) -> str | None:
 RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _aggregators_are_hosts,
     _sums_need_two,
+    _servers_are_wanted,
+    _servers_have_hosts,
     _some_are_waited_for,
     _counts_are_applied_whole,
     _library_is_real,

@@ -28,13 +28,17 @@ def _six_n_plus_two(depth: int) -> int:
 
 @dataclass(frozen=True, config=STRICT)
 class ClusterConfig:
-    """Workers, their links and their nominal computation; ranks are workers + 2.
+    """Workers, servers, their links and the nominal computation.
 
+    `servers` keep a share of the parameters each, on hosts of their own or, `colocated`, on those
+    of the first workers; the scheduler has a host of its own.
     What follows `hostfile` describes the network of the virtual clock alone.
     """
 
     name: str
     workers: Annotated[int, Ge(1), Le(20_000)]
+    servers: Annotated[int, Ge(1), Le(1_000)]
+    colocated: bool
     bandwidth_bytes_per_s: Positive
     compute_s: Positive
     straggler_period_s: Positive
@@ -49,6 +53,25 @@ class ClusterConfig:
     share_spread: Annotated[float, Ge(0), Le(2)]
     hosts_per_rack: Count | None
     uplink_bytes_per_s: Positive | None
+
+    @property
+    def worker_hosts(self) -> tuple[str, ...]:
+        """Names of the workers' hosts."""
+        return tuple(f"w{number}" for number in range(1, self.workers + 1))
+
+    @property
+    def server_hosts(self) -> tuple[str, ...]:
+        """Names of the servers' hosts."""
+        if self.colocated:
+            return self.worker_hosts[: self.servers]
+        if self.servers == 1:
+            return ("server",)
+        return tuple(f"server{number}" for number in range(1, self.servers + 1))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of all hosts, in the order of ranks."""
+        return tuple(dict.fromkeys(("scheduler", *self.server_hosts, *self.worker_hosts)))
 
 
 @dataclass(frozen=True, config=STRICT)

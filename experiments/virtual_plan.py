@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from experiments.plan import common_plan, hosts, policy_context, straggler_events, workers
+from experiments.plan import common_plan, policy_context, straggler_events
 from experiments.schema import RunConfig
 from experiments.sections import ClusterConfig, VirtualEngineConfig
 from mlfabric.engines.virtual.plan import VirtualPlan, Wire
@@ -39,10 +39,11 @@ def virtual_plan(config: RunConfig, conserved: bool, model: NDArray[Any] | None)
 
 
 def wire(cluster: ClusterConfig, model: NDArray[Any] | None) -> Wire:
-    """How bytes of the model become bytes of the wire; without a model all have one size."""
+    """How bytes of the model become bytes of the wire; without one, every share has one size."""
     if model is None:
         assert cluster.update_bytes is not None
-        return Wire(byte_scale=1.0, nominal_bytes=round(cluster.update_bytes))
+        share = cluster.update_bytes / cluster.servers
+        return Wire(byte_scale=1.0, nominal_bytes=round(share))
     scale = 1.0 if cluster.update_bytes is None else cluster.update_bytes / model.nbytes
     return Wire(byte_scale=scale, nominal_bytes=None)
 
@@ -60,7 +61,9 @@ def racks(config: RunConfig) -> dict[str, str]:
     size = config.cluster.hosts_per_rack
     if size is None:
         return {}
-    return {worker: f"r{place // size + 1}" for place, worker in enumerate(workers(config))}
+    return {
+        worker: f"r{place // size + 1}" for place, worker in enumerate(config.cluster.worker_hosts)
+    }
 
 
 def line_rates(config: RunConfig, above: Mapping[str, str]) -> dict[str, float]:
@@ -69,7 +72,7 @@ def line_rates(config: RunConfig, above: Mapping[str, str]) -> dict[str, float]:
     uplink = cluster.uplink_bytes_per_s
     if uplink is None:
         uplink = cluster.bandwidth_bytes_per_s * (cluster.hosts_per_rack or 0)
-    interfaces = dict.fromkeys(hosts(config), cluster.bandwidth_bytes_per_s)
+    interfaces = dict.fromkeys(cluster.hosts, cluster.bandwidth_bytes_per_s)
     return interfaces | dict.fromkeys(above.values(), uplink)
 
 

@@ -28,8 +28,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK
 from mlfabric.engines.mpi.session import (
+    FIRST_WORKER_RANK,
     PushSession,
     SessionSettings,
     SumSession,

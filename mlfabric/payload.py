@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,24 @@ def touched_by(size: int, index_sets: Iterable[NDArray[np.int32]]) -> NDArray[np
     for indices in index_sets:
         touched[indices] = True
     return touched
+
+
+def even_cuts(begin: int, end: int, parts: int) -> list[tuple[int, int]]:
+    """Parts (begin, end) that differ by one entry at most; there may be empty ones."""
+    places = [begin + (end - begin) * part // parts for part in range(parts + 1)]
+    return list(itertools.pairwise(places))
+
+
+def split(payload: Payload, cuts: Sequence[tuple[int, int]]) -> list[Payload]:
+    """The entries of each part (begin, end), numbered afresh; dense ones share their memory."""
+    if payload.indices is None:
+        return [dense(payload.values[begin:end]) for begin, end in cuts]
+    found = []
+    for begin, end in cuts:
+        first, last = np.searchsorted(payload.indices, (begin, end))
+        indices = payload.indices[first:last] - INDEX.type(begin)
+        found.append(Payload(end - begin, indices, payload.values[first:last]))
+    return found
 
 
 def to_wire(payload: Payload) -> tuple[dict[str, Any], NDArray[np.uint8]]:

@@ -65,7 +65,8 @@ class Scheduler:
         self.settings = settings
         self.version = 0
         self._rng = random.Random(settings.seed)
-        network = Network((settings.server, *settings.workers), settings.topology)
+        hosts = tuple(dict.fromkeys((settings.server, *settings.workers)))
+        network = Network(hosts, settings.topology)
         line = {link: settings.line_bytes_per_s[link.host] for link in network.link_row}
         memory_s = settings.rate_memory_s if settings.bandwidth == "measured" else math.inf
         self._rates = RateEstimator(line, memory_s)
@@ -76,6 +77,7 @@ class Scheduler:
         self._row = network.link_row
         self._synchronous = settings.synchronous
         self._waiting = WaitingUpdates()
+        self._beside: list[Update] = []
         self._aged = False
         self._groups: dict[OpenGroup, None] = {}
         workers, most = len(settings.workers), settings.batch_updates
@@ -102,6 +104,8 @@ class Scheduler:
         actions: list[Action] = []
         if self._arrived:
             actions += self._commit_iteration() if self._synchronous else self._commit(now)
+        if self._beside:
+            actions += self._take_beside()
         if self._waiting.count:
             actions += self._plan(now)
         actions += self._start_transfers(now)
@@ -112,6 +116,9 @@ class Scheduler:
     # -- events ------------------------------------------------------------------------------
 
     def _handle_update_ready(self, event: UpdateReady, now: float) -> None:
+        if event.update.worker == self.settings.server:
+            self._beside.append(event.update)
+            return
         self._waiting.add(event.update)
         self._aged = True
         self._time.news += 1
@@ -258,6 +265,25 @@ class Scheduler:
         self._time.news = 0
         return dropped + [self._drop(late.update, late.delay) for late in planned.dropped]
 
+    def _take_beside(self) -> list[Action]:
+        """Updates of a worker beside the server need no plan: they cross no link."""
+        actions: list[Action] = []
+        server, bound = self.settings.server, self.settings.delay_bound
+        for update in self._beside:
+            delay = self.version - update.version
+            if bound is not None and delay > bound:
+                actions.append(DropUpdate(update.id, update.worker, delay))
+                continue
+            transfer = Transfer(
+                next(self._names), "update", (update.id,), server, server, float(update.bytes)
+            )
+            group = OpenGroup([update], [transfer], (0, next(self._numbers)))
+            self._groups[group] = None
+            self._time.regroupings += 1
+            self._enqueue(transfer)
+        self._beside.clear()
+        return actions
+
     def _drop_hopeless(self) -> list[Action]:
         """Drop what would be too late even if it were applied at once, planned or not."""
         self._aged = False
@@ -377,6 +403,10 @@ class Scheduler:
         if not receivers:
             return []
         since = min(self._requests.pop(worker) for worker in receivers)
+        hops: list[tuple[str, str, str]] = []
+        if self.settings.server in receivers:  # a worker beside the server: no link is crossed
+            receivers.remove(self.settings.server)
+            hops.append((next(self._names), self.settings.server, self.settings.server))
         bringing: dict[str, Transfer] = {}
         for src, dst in self._tree(receivers, now):
             above = [bringing[src]] if src in bringing else []
@@ -384,14 +414,14 @@ class Scheduler:
             transfer = Transfer(name, "model", (), src, dst, size, above, chunked=True)
             self._start(transfer, now)
             bringing[dst] = transfer
-        hops = tuple((t.id, t.src, t.dst) for t in bringing.values())
-        return [DistributeModel(self.version, since, hops)]
+        hops += [(t.id, t.src, t.dst) for t in bringing.values()]
+        return [DistributeModel(self.version, since, tuple(hops))]
 
     def _tree(self, receivers: list[str], now: float) -> list[tuple[str, str]]:
         """Who gets the model from whom, parents first."""
         server, chunk_bytes = self.settings.server, self.settings.chunk_bytes
-        if len(receivers) == 1:
-            return [(server, receivers[0])]
+        if len(receivers) < 2:
+            return [(server, receiver) for receiver in receivers]
         residual = self._loads.residual((server, *receivers), [], now)
         edges = plan_tree(server, receivers, residual, self._pull_bytes, chunk_bytes, now)
         return [(edge.src, edge.dst) for edge in edges]

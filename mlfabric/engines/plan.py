@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,12 +27,15 @@ class Trainer(Protocol):
 class RunPlan:
     """One run, as its hosts see it.
 
-    `hosts` are the scheduler, the server, then the workers. `conserved`: updates are counts, a
+    `hosts` are the scheduler and all others; `servers` those that keep a share of the parameters
+    each, in order: a worker may be one of them. `context` is that of all, with the first server's
+    name. `conserved`: updates are counts, a
     dropped one is added to the next. `computation_s(worker, iteration)` is how long one
     computation takes, stragglers included; `nominal_s` without them.
     """
 
     hosts: tuple[str, ...]
+    servers: tuple[str, ...] = ("server",)
     policy: str
     context: PolicyContext
     conserved: bool
@@ -45,3 +49,15 @@ class RunPlan:
     def scheduler(self) -> str:
         """The host that plans transfers and keeps time."""
         return self.hosts[0]
+
+    def worker(self, host: str) -> int | None:
+        """The number of the worker on a host; None where there is none."""
+        workers = self.context.workers
+        return workers.index(host) if host in workers else None
+
+    def context_of(self, shard: int) -> PolicyContext:
+        """What the policy is told that looks after one server's share."""
+        if len(self.servers) == 1:
+            return self.context
+        size = math.ceil(self.context.model_bytes / len(self.servers))
+        return replace(self.context, server=self.servers[shard], model_bytes=size)

@@ -17,6 +17,9 @@ START_SHARE = 0.5
 """A transfer starts when its path has this share of its bandwidth free [ours]: it neither waits
 for a slow transfer that leaves most of the link idle, nor squeezes in beside a fast one."""
 
+ON_ONE_HOST_BYTES_PER_S = 1e12
+"""What crosses no link is as good as there."""
+
 Key = tuple[int, int, int]
 """Priority of a transfer that waits for room: the smallest goes first."""
 
@@ -113,7 +116,8 @@ class LinkLoads:
         if not transfer.rows:
             transfer.links = self.network.topology.path(transfer.src, transfer.dst)
             transfer.rows = tuple([self._row[link] for link in transfer.links])
-        transfer.wanted = START_SHARE * min([self._rates[row] for row in transfer.rows])
+        rates = [self._rates[row] for row in transfer.rows]
+        transfer.wanted = START_SHARE * min(rates, default=ON_ONE_HOST_BYTES_PER_S)
 
     def fits(self, transfer: Transfer) -> bool:
         """Whether every link of its path has what it wants."""
@@ -122,7 +126,8 @@ class LinkLoads:
     def _room(self, transfer: Transfer) -> float:
         """Bytes/s that its path has left."""
         rates, taken = self._rates, self._taken
-        return min([rates[row] - taken[row] for row in transfer.rows])
+        room = [rates[row] - taken[row] for row in transfer.rows]
+        return min(room, default=ON_ONE_HOST_BYTES_PER_S)
 
     def start(self, transfer: Transfer, now: float) -> None:
         """Count it as running; it is expected to take what its path has free, half at least.

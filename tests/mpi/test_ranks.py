@@ -13,7 +13,10 @@ import pytest
 from experiments.mpi_library import library
 from experiments.mpiexec import environment, mpi_command
 from experiments.paths import ROOT
+from experiments.shards import ShardedSnapshots
 from mlfabric import policies
+from mlfabric.payload import even_cuts
+from tests.mpi.programs.count_run import SIZE, Counter
 
 POLICIES = policies.names()
 COLLECTIVE = [policy for policy in POLICIES if policies.is_collective(policy)]
@@ -31,10 +34,10 @@ def started(ranks, *program, mpi="openmpi", timeout=60):
     )
 
 
-def count_run(run_dir, ranks, policy, fail="nothing", mpi="openmpi"):
+def count_run(run_dir, ranks, policy, fail="nothing", mpi="openmpi", servers=1):
     dtype = np.float32 if fail in ("dense", "paced") else np.int32
     np.save(run_dir / "model0.npy", np.zeros(50_000, dtype))
-    return started(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail, mpi=mpi)
+    return started(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail, servers, mpi=mpi)
 
 
 def rows(run_dir, kind):
@@ -44,9 +47,10 @@ def rows(run_dir, kind):
 
 
 def snapshots(run_dir):
-    index = (run_dir / "snapshots" / "index.jsonl").read_text().splitlines()
-    for line in map(json.loads, index):
-        yield line, np.load(run_dir / "snapshots" / line["file"])
+    """(version, model) of each that was whole."""
+    shards = len(list((run_dir / "snapshots").glob("index-*.jsonl")))
+    for model, version, _ in ShardedSnapshots(run_dir / "snapshots", shards).models():
+        yield version, model
 
 
 def held(updates, version):
@@ -84,12 +88,12 @@ def test_every_model_holds_exactly_the_updates_applied(tmp_path, policy, ranks, 
     last, model = found[-1]
     updates = rows(tmp_path, "update")
     applied = [row for row in updates if row["status"] == "applied"]
-    assert last["version"] > 2 * (ranks - 2)
+    assert last > 2 * (ranks - 2)
     if policy in COLLECTIVE:  # workers are told one by one that the run is over: rows may lack
-        assert model.sum() == 10 * last["version"]
+        assert model.sum() == 10 * last
     else:
-        assert model.sum() == 10 * held(updates, last["version"])
-    assert abs(len(applied) - last["version"]) <= (ranks - 3 if policy in COLLECTIVE else 0)
+        assert model.sum() == 10 * held(updates, last)
+    assert abs(len(applied) - last) <= (ranks - 3 if policy in COLLECTIVE else 0)
     assert all(row["delay"] >= 0 for row in applied)
     transfers = rows(tmp_path, "transfer")
     assert transfers or policy == "mpi_allreduce"
@@ -116,12 +120,55 @@ def test_dense_sums_are_right_wherever_they_are_made(tmp_path, policy):
     last, model = list(snapshots(tmp_path))[-1]
     updates = [row for row in rows(tmp_path, "update") if row["status"] == "applied"]
     if policy in COLLECTIVE:  # the workers are told one by one that the run is over
-        total = last["version"] // 4 * (1 + 2 + 3 + 4)
+        total = last // 4 * (1 + 2 + 3 + 4)
     else:
-        held = [row["worker"] for row in updates if row["version_applied"] < last["version"]]
+        held = [row["worker"] for row in updates if row["version_applied"] < last]
         total = sum(worker + 1 for worker in held)
-    assert last["version"] > 8
+    assert last > 8
     np.testing.assert_array_equal(model, np.full_like(model, total))
+
+
+SERVED = [policy for policy in (*POLICIES, *PIPELINED) if policy not in COLLECTIVE]
+
+
+@pytest.mark.parametrize(
+    ("policy", "ranks", "servers", "mpi"),
+    [(policy, 7, 2, "openmpi") for policy in SERVED]
+    + [(policy, 5, "beside", "openmpi") for policy in SERVED]
+    + [("mlfabric_a", 5, "beside", "mpich")],
+)
+def test_every_server_s_share_holds_exactly_what_was_applied_to_it(
+    tmp_path, policy, ranks, servers, mpi
+):
+    done = count_run(tmp_path, ranks, policy, "dense", mpi=mpi, servers=servers)
+    assert done.returncode == 0, done.stderr
+    last, model = list(snapshots(tmp_path))[-1]
+    totals = sorted(rows(tmp_path, "totals"), key=lambda row: row["shard"])
+    assert len(totals) == (ranks - 1 if servers == "beside" else servers)
+    assert last == sum(row["version"] for row in totals) // len(totals) > 8
+    applied = [row for row in rows(tmp_path, "update") if row["status"] == "applied"]
+    for (begin, end), total in zip(even_cuts(0, SIZE, len(totals)), totals, strict=True):
+        own = [row for row in applied if row["shard"] == total["shard"]]
+        held = sum(row["worker"] + 1 for row in own if row["version_applied"] < total["version"])
+        np.testing.assert_array_equal(model[begin:end], np.full_like(model[begin:end], held))
+
+
+def test_counts_dropped_by_one_server_and_not_by_another_are_not_lost(tmp_path):
+    done = count_run(tmp_path, 8, "mlfabric_a", "tight", servers="beside")
+    assert done.returncode == 0, done.stderr
+    updates = rows(tmp_path, "update")
+    assert any(row["status"] == "dropped" for row in updates), "nothing was dropped"
+    _, model = list(snapshots(tmp_path))[-1]
+    for shard, (begin, end) in enumerate(even_cuts(0, SIZE, 7)):
+        expected = 0
+        for worker in range(7):
+            own = [r for r in updates if (r["shard"], r["worker"]) == (shard, worker)]
+            applied = [r["iteration"] for r in own if r["status"] == "applied"]
+            counter = Counter(worker, "nothing")
+            for _ in range(max(applied, default=-1) + 1):
+                indices, _ = counter.compute(np.zeros(1))
+                expected += int(((indices >= begin) & (indices < end)).sum())
+        assert model[begin:end].sum() == expected
 
 
 @pytest.mark.parametrize("policy", ["async_ps", "mlfabric_a pipelined", "mlfabric_allreduce"])
@@ -138,7 +185,7 @@ def test_links_shaped_in_user_space_carry_what_they_are_to(tmp_path, policy):
     assert max(shares.values()) < 1.03
     assert max(shares.values()) > 0.6  # the run is cut off within transfers
     last, model = list(snapshots(tmp_path))[-1]
-    assert last["version"] > 4
+    assert last > 4
     assert model.min() == model.max() > 0
 
 

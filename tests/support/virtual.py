@@ -17,14 +17,17 @@ def virtual_plan(
 ) -> VirtualPlan:
     """Equal links of 1 MB/s, computations that take 0.1 s or a little more."""
     names = tuple(f"w{number + 1}" for number in range(workers))
-    hosts = ("scheduler", "server", *names)
+    count, colocated = changes.pop("servers", 1), changes.pop("colocated", False)
+    own = ("server",) if count == 1 else tuple(f"server{n + 1}" for n in range(count))
+    servers = names[:count] if colocated else own
+    hosts = tuple(dict.fromkeys(("scheduler", *servers, *names)))
     rate = changes.pop("bytes_per_s", 1e6)
     topology = changes.pop("topology", BIG_SWITCH)
     uplinks = dict.fromkeys(topology.above.values(), changes.pop("uplink_bytes_per_s", rate))
     links = {Link(host, way): rate for host in hosts for way in ("egress", "ingress")}
     links |= {Link(s, way): up for s, up in uplinks.items() for way in ("up", "down")}
     context = PolicyContext(
-        server="server",
+        server=servers[0],
         workers=names,
         line_bytes_per_s=dict.fromkeys(hosts, rate) | uplinks,
         model_bytes=changes.pop("model_bytes", 100_000),
@@ -43,7 +46,7 @@ def virtual_plan(
         "snapshot_interval_s": 0.5,
         "rate_events": (),
         "max_updates": None,
-        "wire": Wire(nominal_bytes=context.model_bytes),
+        "wire": Wire(nominal_bytes=context.model_bytes // count),
         "message_s": 0.001,
         "hop_s": 0.0001,
         "startup_s": 0.002,
@@ -53,7 +56,12 @@ def virtual_plan(
         "collective": "flow",
     }
     return VirtualPlan(
-        hosts=hosts, policy=policy, context=context, link_bytes_per_s=links, **settings | changes
+        hosts=hosts,
+        servers=servers,
+        policy=policy,
+        context=context,
+        link_bytes_per_s=links,
+        **settings | changes,
     )
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -22,11 +23,13 @@ from experiments.collect import (
 )
 from experiments.errors import RecordsError
 from experiments.evaluate import follow
+from experiments.shards import Row, ShardedSnapshots
 from experiments.tail import Tail
 
 TRANSFER = {
     "row": "transfer",
     "kind": "sum",
+    "shard": 0,
     "updates": ["w1-0", "w2-0"],
     "src": "w1",
     "dst": "server",
@@ -39,6 +42,7 @@ TRANSFER = {
 }
 UPDATE = {
     "row": "update",
+    "shard": 0,
     "id": "w1-0",
     "worker": 0,
     "iteration": 0,
@@ -60,7 +64,15 @@ COMPUTATION = {
     "emulated_s": 0.3,
     "overran": False,
 }
-TOTALS = {"row": "totals", "version": 3, "elapsed_s": 5.0, "applied": 1, "dropped": 1}
+TOTALS = {
+    "row": "totals",
+    "shard": 0,
+    "shards": 1,
+    "version": 3,
+    "elapsed_s": 5.0,
+    "applied": 1,
+    "dropped": 1,
+}
 
 
 def write_rows(path: Path, *rows: dict[str, Any]) -> None:
@@ -77,11 +89,13 @@ def test_transfers_are_ordered_by_start_and_name_their_updates() -> None:
 
 def test_a_sum_that_the_run_did_not_count_is_not_told() -> None:
     later = {**UPDATE, "version_applied": 3}
-    assert len(updates([UPDATE, later], 3)) == 1
+    assert len(updates([UPDATE, later, TOTALS])) == 1
+    other = [{**later, "shard": 1}, {**TOTALS, "shard": 1, "version": 4}]
+    assert len(updates([UPDATE, later, TOTALS, *other])) == 2
 
 
 def test_a_dropped_update_has_no_version() -> None:
-    table = updates([UPDATE, DROPPED, TOTALS], 99)
+    table = updates([UPDATE, DROPPED, TOTALS])
     assert list(table["id"]) == ["w2-0", "w1-0"]
     assert table["version_applied"].isna().tolist() == [True, False]
     assert table["version_applied"][1] == 2
@@ -90,7 +104,7 @@ def test_a_dropped_update_has_no_version() -> None:
 def test_empty_tables_keep_their_columns_and_types() -> None:
     for function, columns in (
         (transfers, TRANSFERS),
-        (lambda rows: updates(rows, 0), UPDATES),
+        (updates, UPDATES),
         (computations, COMPUTATIONS),
     ):
         table = function([])
@@ -103,7 +117,7 @@ def test_a_row_without_a_column_or_with_a_wrong_value_is_named() -> None:
     with pytest.raises(RecordsError, match="a record lacks 'next_hop'"):
         transfers([short])
     with pytest.raises(RecordsError, match="wrong type"):
-        updates([{**UPDATE, "worker": "w1"}], 99)
+        updates([{**UPDATE, "worker": "w1"}, TOTALS])
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -122,7 +136,9 @@ def test_records_of_all_ranks_are_read_and_written_as_tables(tmp_path: Path) -> 
     write_rows(tmp_path / "metrics.jsonl", *scores)
     records = read_records(tmp_path)
     write_tables(records, tmp_path)
-    assert records.totals == TOTALS
+    assert records.totals == {
+        key: value for key, value in TOTALS.items() if key not in ("row", "shard")
+    }
     assert list(records.metrics["version"]) == [0, 2]
     for name in ("trace", "updates", "computations", "metrics"):
         table = pd.read_parquet(tmp_path / f"{name}.parquet")
@@ -152,10 +168,44 @@ def test_a_growing_file_is_read_once_and_only_in_whole_lines(tmp_path: Path) -> 
 
 
 def test_the_evaluator_follows_snapshots_until_they_are_complete(tmp_path: Path) -> None:
-    index = tmp_path / "index.jsonl"
-    write_rows(index, {"file": "0.npy"})
-    rows = follow(tmp_path)
-    assert next(rows) == {"file": "0.npy"}
-    write_rows(index, {"file": "0.npy"}, {"file": "1.npy"})
+    shown = [snapshot(tmp_path, 0, version=v, elapsed_s=e) for v, e in ((0, 0.0), (3, 1.0))]
+    write_rows(tmp_path / "index-0.jsonl", shown[0])
+    models = follow(tmp_path, servers=1)
+    model, version, elapsed_s = next(models)
+    assert (model.tolist(), version, elapsed_s) == ([0.0], 0, 0.0)
+    write_rows(tmp_path / "index-0.jsonl", *shown)
     (tmp_path / "complete").touch()
-    assert list(rows) == [{"file": "1.npy"}]
+    assert [(m.tolist(), v, e) for m, v, e in models] == [([3.0], 3, 1.0)]
+
+
+def test_what_several_servers_show_is_put_together_tick_by_tick(tmp_path: Path) -> None:
+    """The second server misses tick 1; nothing is told of a tick before all are past it."""
+    first = [snapshot(tmp_path, 0, 0, 0.0), snapshot(tmp_path, 0, 4, 1.0)]
+    first += [
+        snapshot(tmp_path, 0, 4, 2.0),
+        snapshot(tmp_path, 0, 4, 3.0),
+        snapshot(tmp_path, 0, 9),
+    ]
+    second = [snapshot(tmp_path, 1, 0, 0.1), snapshot(tmp_path, 1, 2, 2.2)]
+    second += [snapshot(tmp_path, 1, 3, 3.1), snapshot(tmp_path, 1, 8)]
+    write_rows(tmp_path / "index-0.jsonl", *first)
+    snapshots = ShardedSnapshots(tmp_path, 2)
+    assert list(snapshots.models()) == []
+    write_rows(tmp_path / "index-1.jsonl", *second[:2])
+    found = list(snapshots.models())
+    write_rows(tmp_path / "index-1.jsonl", *second)
+    found += snapshots.models()
+    assert [(m.tolist(), v, e) for m, v, e in found] == [
+        ([0.0, 0.0], 0, 0.1),
+        ([4.0, 0.0], 2, 1.0),
+        ([4.0, 2.0], 3, 2.2),
+        ([9.0, 8.0], 8, 9.0),
+    ]
+
+
+def snapshot(folder: Path, shard: int, version: int, elapsed_s: float | None = None) -> Row:
+    """A row of the index, its file written; without a time it is the run's last, after 9 s."""
+    name = f"{shard}-{version}-{elapsed_s}.npy"
+    np.save(folder / name, np.array([float(version)], np.float32))
+    told = {"file": name, "version": version, "elapsed_s": 9.0 if elapsed_s is None else elapsed_s}
+    return told | {"tick": None if elapsed_s is None else int(elapsed_s)}

@@ -34,13 +34,25 @@ def config() -> RunConfig:
 def transfer(kind: str, src: str, hop: str, size: int) -> dict[str, Any]:
     times = {"requested_s": 0.0, "started_s": 1.0, "ended_s": 2.0}
     ends = {"src": src, "dst": "server", "next_hop": hop, "complete": True}
-    return {"row": "transfer", "kind": kind, "updates": ["a"], "bytes": size, **ends, **times}
+    what = {"row": "transfer", "kind": kind, "shard": 0, "updates": ["a"], "bytes": size}
+    return what | ends | times
 
 
 def update(delay: int, status: str = "applied") -> dict[str, Any]:
     applied = {"version_applied": 1 if status == "applied" else None, "delay": delay}
-    fixed = {"id": "a", "worker": 0, "iteration": 0, "version_pulled": 0, "resolved_s": 1.0}
+    fixed = {
+        "id": "a",
+        "shard": 0,
+        "worker": 0,
+        "iteration": 0,
+        "version_pulled": 0,
+        "resolved_s": 1.0,
+    }
     return {"row": "update", "status": status, "norm": 1.0, "push_bytes": 1, **fixed, **applied}
+
+
+def told(*rows: dict[str, Any]) -> pd.DataFrame:
+    return updates([*rows, {"row": "totals", "shard": 0, "version": 999}])
 
 
 def computation(overran: bool) -> dict[str, Any]:
@@ -66,10 +78,10 @@ def records() -> Records:
                 transfer("model", "w1", "w2", 30),
             ]
         ),
-        updates([*(update(delay) for delay in (0, 1, 2, 3)), update(99, "dropped")], 999),
+        told(*(update(delay) for delay in (0, 1, 2, 3)), update(99, "dropped")),
         computations([computation(False)] * 50),
         scores(2.3, 1.0, 0.4, 0.6),
-        {"row": "totals", "version": 4, "elapsed_s": 6.5, "applied": 4, "dropped": 1},
+        {"shards": 1, "version": 4, "elapsed_s": 6.5, "applied": 4, "dropped": 1},
     )
 
 
@@ -122,6 +134,13 @@ def test_time_to_target_is_the_first_snapshot_at_or_past_it(
     assert time_to_target_s(scores(*values), Metric("loss", goal), target) == seconds
 
 
+def test_of_several_servers_the_mean_is_told(config: RunConfig, records: Records) -> None:
+    """Two servers have applied four updates' shares between them."""
+    several = dataclasses.replace(records, totals={**records.totals, "shards": 2})
+    summary = finished(config, None, LOSS, several)
+    assert (summary["status"], summary["updates_applied"]) == ("finished", 2)
+
+
 def test_a_diverged_run_has_no_final_metric(config: RunConfig, records: Records) -> None:
     diverged = dataclasses.replace(records, metrics=scores(2.3, math.nan))
     summary = finished(config, "run-1", LOSS, diverged)
@@ -143,16 +162,16 @@ def test_more_than_two_percent_of_overruns_make_a_run_invalid(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"updates": updates([update(0)] * 3, 999)}, "3 applied updates were recorded, but 4 were"),
+        ({"updates": told(*[update(0)] * 3)}, "3 applied updates were recorded, but 4 were"),
         ({"metrics": scores()}, "no snapshot was evaluated"),
         (
-            {"updates": updates([*[update(15)] * 4, update(0, "dropped")], 999)},
+            {"updates": told(*[update(15)] * 4, update(0, "dropped"))},
             "an update of delay 15 was applied; the bound is 14",
         ),
         (
             {
-                "updates": updates([update(0, "dropped")], 999),
-                "totals": {"elapsed_s": 1.0, "applied": 0, "dropped": 1},
+                "updates": told(update(0, "dropped")),
+                "totals": {"shards": 1, "elapsed_s": 1.0, "applied": 0, "dropped": 1},
             },
             "no update was applied",
         ),

@@ -10,6 +10,7 @@ from mlfabric.emulation.spec import RateEvent
 from mlfabric.engines.roles.worker import Worker
 from mlfabric.engines.virtual import Wire, run
 from mlfabric.errors import NothingMoves
+from mlfabric.payload import even_cuts
 from mlfabric.topology import Link, Topology
 from tests.support.virtual import of, timed, virtual_plan
 
@@ -117,6 +118,79 @@ def test_every_model_holds_exactly_the_updates_applied(variant, bound, workers):
             continue
         assert model.min() >= 0
         assert model.sum() == ENTRIES * held(rows, version)
+
+
+SERVED = [variant for variant in VARIANTS if variant not in COLLECTIVE]
+
+
+class Everywhere:
+    """Adds 1 to every tenth entry."""
+
+    def __init__(self, worker):
+        self._indices = np.arange(0, SIZE, 10, dtype=np.int32)
+
+    def warm_up(self):
+        pass
+
+    def load(self):
+        pass
+
+    def compute(self, view):
+        assert view.min() >= 0, "a view went negative"
+        return self._indices, np.ones(len(self._indices), np.int32)
+
+
+@pytest.mark.parametrize("variant", SERVED)
+@pytest.mark.parametrize(("servers", "colocated"), [(2, False), (3, True), (5, True), (1, True)])
+def test_every_server_s_share_holds_exactly_what_was_applied_to_it(variant, servers, colocated):
+    policy, options = VARIANTS[variant]
+    plan = virtual_plan(
+        policy,
+        5,
+        servers=servers,
+        colocated=colocated,
+        options={**options, "delay_bound": 4 if variant in BOUNDED else None},
+        conserved=True,
+        rate_events=STRAGGLERS,
+        wire=Wire(byte_scale=100.0),
+    )
+    found = []
+    rows = run(
+        plan,
+        np.zeros(SIZE, np.int32),
+        Everywhere,
+        lambda model, version, elapsed: found.append((model.copy(), version)),
+        lambda *seen: None,
+    )
+    totals = sorted(of(rows, "totals"), key=lambda row: row["shard"])
+    assert [row["shard"] for row in totals] == list(range(servers))
+    assert len(found) >= 3
+    assert all(model.min() >= 0 for model, _ in found)
+    model, version = found[-1]
+    assert version == sum(row["version"] for row in totals) // servers > 10
+    for (begin, end), total in zip(even_cuts(0, SIZE, servers), totals, strict=True):
+        own = [row for row in rows if row.get("shard") == total["shard"]]
+        touched = np.arange(begin, end) % 10 == 0
+        assert set(model[begin:end][touched]) == {held(own, total["version"])}
+        assert not model[begin:end][~touched].any()
+        delays = [r["delay"] for r in of(own, "update") if r["status"] == "applied"]
+        assert max(delays) <= (4 if variant in BOUNDED else 1000)
+    moved = [row for row in of(rows, "transfer") if row["kind"] == "model"]
+    for worker in range(1, 6):
+        served = plan.servers.index(f"w{worker}") if f"w{worker}" in plan.servers else None
+        beside = [row for row in moved if row["src"] == row["next_hop"] == f"w{worker}"]
+        assert {row["shard"] for row in beside} <= {served}
+        assert bool(beside) == (served is not None)
+
+
+@pytest.mark.parametrize("policy", ["async_ps", "sync_ps", "mlfabric_a"])
+def test_servers_that_share_the_load_are_faster(policy):
+    """One server's link is what all wait for; with four, each carries a quarter."""
+    rates = [
+        of(timed(virtual_plan(policy, 8, servers=servers)), "totals")[0]["applied"]
+        for servers in (1, 4)
+    ]
+    assert rates[1] > 1.3 * rates[0]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -16,14 +16,12 @@ from mlfabric import policies
 from mlfabric.engines.mpi.library import LibrarySums
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
-from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, RankPlan
+from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.roles.allreduce import AllreduceWorker
-from mlfabric.engines.roles.casting import role_of
+from mlfabric.engines.roles.casting import allreduce_worker, roles_of
 from mlfabric.engines.roles.node import Role
 from mlfabric.errors import SettingError
-from mlfabric.view import ModelView
 
 SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
@@ -73,11 +71,12 @@ def _run(
 ) -> None:
     if node.rank == SCHEDULER_RANK:
         Monitor(node)
-    if node.rank >= FIRST_WORKER_RANK:
-        trainer = make_trainer(node.rank - FIRST_WORKER_RANK)
+    worker = node.plan.worker(node.host)
+    if worker is not None:
+        trainer = make_trainer(worker)
         trainer.warm_up()
         node.computes_with(trainer)
-    role = _role_of(node, model)
+    roles = _roles_of(node, model)
     _meet(node)
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
@@ -86,27 +85,22 @@ def _run(
         node.send_all("begin", (started, boot_identity()))
         write_atomically(node.plan.run_dir / "clock_start", repr(started))
     node.run_until(lambda: node.begun)
-    if role is not None:
+    for role in roles:
         role.start()
     node.run_until(lambda: node.idle)
-    if role is not None:
+    for role in roles:
         role.finish()
     _part_ways(node)
 
 
-def _role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
+def _roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
     """The MPI library's own collectives are this engine's alone."""
-    plan = node.plan
-    place = policies.place(plan.policy)
-    if place == "workers" and node.host in plan.context.workers:
+    place, works = policies.place(node.plan.policy), node.plan.worker(node.host) is not None
+    if place == "workers" and works:
         node.sums_densely()
     if place != "library":
-        return role_of(node, model)
-    if node.host not in plan.context.workers:
-        return None
-    momentum = plan.context.options["momentum"]
-    view = ModelView(model(), conserved=plan.conserved, momentum=momentum)
-    return AllreduceWorker(node, view, lambda summed: LibrarySums(node, summed))
+        return roles_of(node, model)
+    return [allreduce_worker(node, model(), lambda s: LibrarySums(node, s))] if works else []
 
 
 def _meet(node: Node) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlfabric.engines.mpi.node import Node
 from mlfabric.engines.mpi.records import write_atomically
+from mlfabric.engines.tallies import mean_tally
 from mlfabric.errors import NothingMoves
 
 CHECK_S = 0.25
@@ -63,11 +64,12 @@ class Monitor:
     def _show_progress(self) -> None:
         if not self._node.plan.recorded:
             return
-        counts: dict[str, int] = {"version": 0, "applied": 0, "dropped": 0}
-        for beat in (self._node.counts, *self._latest.values()):
-            if beat.get("version", 0) >= counts["version"]:
-                counts = {key: beat.get(key, counts[key]) for key in counts}
-        progress = {"elapsed_s": round(self._node.now(), 3), **counts}
+        node = self._node
+        told = [
+            t for src, beat in self._latest.items() if src != node.host for t in beat["tallies"]
+        ]
+        counts = mean_tally([*node.tallies.values(), *told], len(node.plan.servers))
+        progress = {"elapsed_s": round(node.now(), 3), **counts}
         write_atomically(self._node.plan.run_dir / "progress.json", json.dumps(progress))
 
     def _story(self, hosts: list[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,26 @@ from mlfabric.engines.mpi.alarms import Alarms
 from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.densesum import DenseSums
 from mlfabric.engines.mpi.pacing import Pacing
-from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, RankPlan
+from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.engines.mpi.ratewatch import RateWatch
 from mlfabric.engines.mpi.records import NoRecords, Records, SnapshotFiles
 from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.mpi.waiting import News, Pauses
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
+from mlfabric.engines.roles.casting import coordinator_hosts, plans_transfers
 from mlfabric.engines.roles.node import Header
 from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
+from mlfabric.engines.tallies import Tally
 from mlfabric.errors import ProtocolError
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
 
 HEARTBEAT_S = 1.0
+
+OnStream = Callable[[IncomingStream], None]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -49,18 +51,15 @@ class Node:
         self.news = News()
         self._pauses = Pauses(self.news)
         self.waiting_for = "the end of the run"
-        self.counts: dict[str, int] = {}
+        self.tallies: dict[int, Tally] = {}
         self.activity = 0
-        self.asked_s = 0.0
         self.may_go = False
-        self.on_stream: Callable[[IncomingStream], None] | None = None
-        self.on_received: Callable[[IncomingStream], None] | None = None
         self.held_version = 0
         self.on_settled: Callable[[int, bool], None] | None = None
         self.on_applied: Callable[[NDArray[Any], int], None] | None = None
         self.on_sent: Callable[[str, int], None] | None = None
         self._stopping = False
-        self._coordinator = coordinator_host(plan)
+        self._coordinators = coordinator_hosts(plan)
         self._plans_transfers = plans_transfers(plan)
         self._rank_of = {host: rank for rank, host in enumerate(plan.hosts)}
         self._records = Records(plan.run_dir, self.rank) if plan.recorded else NoRecords()
@@ -68,9 +67,12 @@ class Node:
         self._computed: Callable[[int, Payload], None] | None = None
         self._alarms = Alarms()
         self._handlers: dict[str, Callable[[str, Any], None]] = {}
+        self._receivers: dict[tuple[str, int], tuple[OnStream, OnStream]] = {}
+        self._local: deque[Incoming] = deque()
         self._tasks: list[Callable[[], bool]] = []
         self._inbox: deque[tuple[int, Any]] = deque()
         self._dense_sums: DenseSums | None = None
+        self._snapshots: Snapshots | None = None
         self._zero: float | None = None
         self._next_beat = 0.0
         self.transport.on_stream = self._on_stream
@@ -130,35 +132,44 @@ class Node:
         for host in self.plan.hosts:
             self.send(host, kind, body)
 
-    def report(self, event: Event) -> None:
-        if self._coordinator is not None and not self.stopping:
-            self.send(self._coordinator, "event", event)
+    def receive(self, kind: str, shard: int, announced: OnStream, complete: OnStream) -> None:
+        self._receivers[kind, shard] = announced, complete
+
+    def report(self, event: Event, shard: int) -> None:
+        if self._coordinators and not self.stopping:
+            self.send(self._coordinators[shard], f"event@{shard}", event)
 
     def record(self, row: str, **values: Any) -> None:
         self._records.add(row, **values)
 
-    @cached_property
-    def _snapshots(self) -> Snapshots:
-        files = SnapshotFiles(self.plan.run_dir)
-        snapshots = Snapshots(self.plan.snapshot_interval_s, files.take)
-        self.every_turn(self._look)
-        return snapshots
+    def snapshot(
+        self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
+    ) -> None:
+        """Each rank shows what it has: whoever scores them puts the shards together."""
+        if self._snapshots is None:
+            files = SnapshotFiles(self.plan.run_dir, shard)
+            steady = len(self.plan.servers) > 1
+            self._snapshots = Snapshots(self.plan.snapshot_interval_s, files.take, steady=steady)
+            self.every_turn(self._look)
+        self._snapshots.offer(model, version, self.now(), last=last)
 
     def _look(self) -> bool:
-        self._snapshots.look(self.now())
+        assert self._snapshots is not None
+        if not self.stopping:
+            self._snapshots.look(self.now())
         return False
-
-    def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        self._snapshots.offer(model, version, self.now(), last=last)
 
     # -- streams -----------------------------------------------------------------------------
 
     def wire_bytes(self, payload: Payload) -> int:
         return wire_size(payload)
 
-    def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
+    def stream(self, dst: str, header: Header, payload: Payload) -> OutgoingStream:
         description, data = to_wire(payload)
         header = {**header, "payload": description, "sent_s": self.now()}
+        if dst == self.host:
+            self._local.append(Incoming(self.rank, header, data))
+            return Delivered()
         return self.transport.stream(self._rank_of[dst], header, data)
 
     def pass_on(self, stream: IncomingStream, dst: str, header: Header) -> Outgoing:
@@ -197,49 +208,56 @@ class Node:
         if isinstance(outgoing, LateSum):
             outgoing.is_cut = True
             if outgoing.outgoing is not None:
-                self.transport.cut(outgoing.outgoing)
-        else:
-            assert isinstance(outgoing, Outgoing)
+                self.cut(outgoing.outgoing)
+        elif isinstance(outgoing, Outgoing):
             self.transport.cut(outgoing)
 
     def _on_stream(self, stream: Incoming) -> None:
-        if self.on_stream is not None:
-            self.on_stream(stream)
+        receiver = self._receiver(stream)
+        if receiver is not None:
+            announced, _ = receiver
+            announced(stream)
+
+    def _receiver(self, stream: Incoming) -> tuple[OnStream, OnStream] | None:
+        return self._receivers.get((stream.header["kind"], stream.header["shard"]))
 
     def _on_chunk(self, stream: Incoming) -> None:
         for follow in stream.on_progress:
             follow()
         if stream.done:
             self._record_transfer(stream)
-            if self.on_received is not None:
-                self.on_received(stream)
+            receiver = self._receiver(stream)
+            if receiver is not None:
+                _, complete = receiver
+                complete(stream)
         self._report_arrival(stream)
 
     def _report_arrival(self, stream: Incoming) -> None:
         """Tell the coordinator what this chunk says of the transfer: its rate, or its end."""
-        transfer = stream.header["transfer"]
+        transfer, shard = stream.header["transfer"], stream.header["shard"]
         if stream.done:
-            self.report(TransferDone(transfer, len(stream.data), stream.bytes_per_s))
+            self.report(TransferDone(transfer, len(stream.data), stream.bytes_per_s), shard)
         elif stream.ending:
-            self.report(TransferEnding(transfer))
+            self.report(TransferEnding(transfer), shard)
         elif self._plans_transfers and stream.rate_is_news():
             assert stream.bytes_per_s is not None
-            self.report(TransferProgress(transfer, stream.received_bytes, stream.bytes_per_s))
+            seen = TransferProgress(transfer, stream.received_bytes, stream.bytes_per_s)
+            self.report(seen, shard)
 
     def _record_transfer(self, stream: Incoming) -> None:
         """One row a transfer, complete or cut short, written by its receiver."""
         header = stream.header
-        requested = self.asked_s if header["kind"] == "model" else header["requested_s"]
         self.record(
             "transfer",
             kind=header["kind"],
+            shard=header["shard"],
             updates=list(header["updates"]),
             src=self.plan.hosts[stream.src],
             dst=header["final"],
             next_hop=self.host,
             bytes=stream.received_bytes,
             complete=not stream.cut_short,
-            requested_s=min(requested, header["sent_s"]),
+            requested_s=min(header["requested_s"], header["sent_s"]),
             started_s=header["sent_s"],
             ended_s=self.now(),
         )
@@ -248,7 +266,8 @@ class Node:
 
     def computes_with(self, trainer: Trainer) -> None:
         """Make this the host of a worker."""
-        worker = self.rank - FIRST_WORKER_RANK
+        worker = self.plan.worker(self.host)
+        assert worker is not None
         emulated_s = self.plan.computation_s
         self._computation = Computation(
             trainer, lambda iteration: emulated_s(worker, iteration), self.now, self.news.tell
@@ -277,7 +296,7 @@ class Node:
     def _record_computation(self, found: Computed) -> None:
         self.record(
             "computation",
-            worker=self.rank - FIRST_WORKER_RANK,
+            worker=self.plan.worker(self.host),
             iteration=found.iteration,
             started_s=found.started_s,
             real_s=found.real_s,
@@ -356,6 +375,11 @@ class Node:
 
     def _turn(self) -> bool:
         moved = self.transport.poll()
+        while self._local:
+            stream = self._local.popleft()
+            self._on_stream(stream)
+            self._on_chunk(stream)
+            moved = True
         while self._inbox:
             src, message = self._inbox.popleft()
             self._dispatch(src, message)
@@ -375,7 +399,8 @@ class Node:
     def _beat(self) -> None:
         if time.monotonic() >= self._next_beat and self.begun and not self.stopping:
             self._next_beat = time.monotonic() + HEARTBEAT_S
-            body = {"activity": self.activity, "waiting": self.waiting_for, **self.counts}
+            tallies = list(self.tallies.values())
+            body = {"activity": self.activity, "waiting": self.waiting_for, "tallies": tallies}
             self.send(self.plan.scheduler, "heartbeat", body)
             self._records.flush()
 
@@ -388,9 +413,16 @@ class Node:
         if self._dense_sums is not None:
             self._dense_sums.drain()
         self.news.close()
-        if self.counts:
-            self.record("totals", elapsed_s=self.now(), **self.counts)
+        for shard, tally in self.tallies.items():
+            servers = len(self.plan.servers)
+            self.record("totals", shard=shard, shards=servers, elapsed_s=self.now(), **tally)
         self._records.close()
+
+
+class Delivered:
+    """A stream that has not left its host."""
+
+    done = True
 
 
 def boot_identity() -> str:

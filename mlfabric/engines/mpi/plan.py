@@ -9,8 +9,6 @@ from pathlib import Path
 from mlfabric.engines.plan import RunPlan
 
 SCHEDULER_RANK = 0
-SERVER_RANK = 1
-FIRST_WORKER_RANK = 2
 
 
 @dataclass(frozen=True, kw_only=True)

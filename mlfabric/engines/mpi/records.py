@@ -50,21 +50,22 @@ class NoRecords:
 
 
 class SnapshotFiles:
-    """Writes snapshots for whoever evaluates them off the clock."""
+    """Writes snapshots of a shard of the model for whoever evaluates them off the clock."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, shard: int) -> None:
         self._folder = run_dir / "snapshots"
         self._folder.mkdir(exist_ok=True)
+        self._shard = shard
         self._taken = 0
 
-    def take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
+    def take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         """Write a copy, then the line of the index that announces it."""
-        name = f"{self._taken:05d}.npy"
+        name = f"{self._shard}-{self._taken:05d}.npy"
         self._taken += 1
         np.save(self._folder / name, model)
-        line = json.dumps({"file": name, "version": version, "elapsed_s": elapsed_s})
-        with (self._folder / "index.jsonl").open("a", encoding="utf-8") as index:
-            index.write(line + "\n")
+        told = {"file": name, "version": version, "elapsed_s": elapsed_s, "tick": tick}
+        with (self._folder / f"index-{self._shard}.jsonl").open("a", encoding="utf-8") as index:
+            index.write(json.dumps(told) + "\n")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from mlfabric import policies
 from mlfabric.engines.mpi.main import run
 from mlfabric.engines.mpi.node import Node
-from mlfabric.engines.mpi.plan import FIRST_WORKER_RANK, SCHEDULER_RANK, SERVER_RANK, RankPlan
+from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
 from mlfabric.engines.roles.allreduce import AllReduce
 from mlfabric.errors import MlfabricError, NothingMoves, SettingError
 from mlfabric.events import WorkerLeft
@@ -34,6 +34,9 @@ from mlfabric.payload import Payload, dense
 from mlfabric.policies.base import PolicyContext
 
 Vector = NDArray[Any]
+
+FIRST_WORKER_RANK = 2
+"""Of a session with a scheduler and a server."""
 
 CHUNK_BYTES = 61_440
 FOR_EVER_S = 1e9
@@ -284,7 +287,7 @@ class PushSession:
             self._trainer.give_up()
         elif self._closing.is_set() and not self._handles and not self._gave_notice:
             self._gave_notice = True
-            node.report(WorkerLeft(node.host))
+            node.report(WorkerLeft(node.host), 0)
             node.send(self._plan.scheduler, "left")
         return False
 
@@ -330,7 +333,7 @@ def _plan(
 ) -> RankPlan:
     """A run without an emulated cluster, data or end."""
     context = PolicyContext(
-        server=hosts[SERVER_RANK] if len(hosts) > SERVER_RANK else hosts[0],
+        server="server",
         workers=workers,
         line_bytes_per_s=dict.fromkeys(hosts, settings.bytes_per_s),
         model_bytes=model_bytes,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlfabric.engines.mpi.transport import Bytes, Incoming, Outgoing
+from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.payload import Payload, total
 
 
@@ -65,12 +66,12 @@ class LateSum:
         self,
         streams: Sequence[Incoming],
         known: Sequence[Payload],
-        begin: Callable[[Payload], Outgoing],
+        begin: Callable[[Payload], OutgoingStream],
     ) -> None:
         self._streams = list(streams)
         self._known = list(known)
         self._begin = begin
-        self.outgoing: Outgoing | None = None
+        self.outgoing: OutgoingStream | None = None
         self.is_cut = False
         for stream in streams:
             stream.on_progress.append(self._look)

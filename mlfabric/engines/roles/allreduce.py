@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mlfabric.engines.roles.names import update_id
 from mlfabric.engines.roles.node import Incoming, Node
+from mlfabric.engines.tallies import new_tally
 from mlfabric.payload import Payload, dense
 from mlfabric.policies.base import Sums
 from mlfabric.treesum import UP, Part, Seen, Side, TreeSum
@@ -39,7 +40,7 @@ class AllReduce:
         self._rates = Rates(node, self._learn)
         self._learned = self._told = True
         self._begun_s = 0.0
-        node.on_received = self._on_received
+        node.receive("share", 0, lambda stream: None, self._on_received)
 
     def start(self, update: Payload) -> None:
         """Begin the next operation; the one before has ended."""
@@ -86,6 +87,7 @@ class AllReduce:
             dst = self._workers[part.dst]
             header = {
                 "kind": "share",
+                "shard": 0,
                 "updates": (),
                 "transfer": None,
                 "operation": self._number,
@@ -183,7 +185,7 @@ class AllreduceWorker:
         self._finished = False
         self._worker = node.plan.context.workers.index(node.host)
         if self._worker == 0:
-            node.counts = {"version": 0, "applied": 0, "dropped": 0}
+            node.tallies[0] = new_tally()
 
     def start(self) -> None:
         """The first snapshot, then the computation."""
@@ -215,7 +217,7 @@ class AllreduceWorker:
         self._view.summed(result, workers)
         record_summed(self._node, self._worker, self._iteration, pulled, self._ready_s, self._own)
         if self._worker == 0:
-            self._node.counts |= {"version": self._view.version, "applied": self._view.version}
+            self._node.tallies[0] |= {"version": self._view.version, "applied": self._view.version}
             self._offer()
         self._iteration += 1
         self._compute()
@@ -227,6 +229,7 @@ def record_summed(
     """Note that a worker's update was applied, at version `pulled`, within a sum over all."""
     node.record(
         "update",
+        shard=0,
         id=update_id(node.plan.context.workers[worker], iteration),
         worker=worker,
         iteration=iteration,
@@ -246,6 +249,7 @@ def record_sent(node: Node, dst: str, n_bytes: int, begun_s: float) -> None:
     node.record(
         "transfer",
         kind="share",
+        shard=0,
         updates=(),
         src=node.host,
         dst=dst,

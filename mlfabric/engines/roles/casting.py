@@ -1,4 +1,4 @@
-"""Which role a host plays under a policy."""
+"""Which roles a host plays under a policy."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from numpy.typing import NDArray
 
 from mlfabric import policies
 from mlfabric.engines.plan import RunPlan
-from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker
+from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker, Summing
 from mlfabric.engines.roles.coordination import Coordination
 from mlfabric.engines.roles.node import Node, Role
 from mlfabric.engines.roles.server import Server
+from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.engines.roles.worker import Worker
+from mlfabric.payload import Payload, even_cuts
 from mlfabric.view import ModelView
 
 
-def coordinator_host(plan: RunPlan) -> str | None:
-    """The host that runs the policy's coordinator; None under a collective policy."""
-    hosts = {"scheduler": plan.scheduler, "server": plan.context.server}
-    return hosts.get(policies.place(plan.policy))
+def coordinator_hosts(plan: RunPlan) -> tuple[str, ...]:
+    """The host of every shard's coordinator; none under a collective policy."""
+    match policies.place(plan.policy):
+        case "scheduler":
+            return (plan.scheduler,) * len(plan.servers)
+        case "server":
+            return plan.servers
+        case _:
+            return ()
 
 
 def plans_transfers(plan: RunPlan) -> bool:
@@ -28,23 +35,58 @@ def plans_transfers(plan: RunPlan) -> bool:
     return policies.place(plan.policy) == "scheduler"
 
 
-def role_of(node: Node, model: Callable[[], NDArray[Any]]) -> Role | None:
-    """Wire a host's role to its node; None where it only takes messages.
+def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+    """Wire a host's roles to its node; none where it only takes messages.
 
     `model()` returns a copy of the initial model that belongs to the caller.
     """
-    plan, context = node.plan, node.plan.context
-    policy = policies.module(plan.policy)
-    collective = policies.is_collective(plan.policy)
-    if node.host == coordinator_host(plan):
-        Coordination(node, policy.build(context), sends_at_once=policy.SENDS_AT_ONCE)
-    if node.host in context.workers:
-        momentum = context.options.get("momentum", 0.0) if collective else 0.0
-        view = ModelView(model(), conserved=plan.conserved, momentum=momentum)
-        if collective:
-            sums = policy.build(context)
-            return AllreduceWorker(node, view, lambda summed: AllReduce(node, sums, summed))
-        return Worker(node, view, sends_at_once=policy.SENDS_AT_ONCE)
-    if node.host == context.server and not collective:
-        return Server(node, model())
-    return None
+    if not policies.is_collective(node.plan.policy):
+        return [*_servers(node, model), *_workers(node, model)]
+    if node.plan.worker(node.host) is None:
+        return []
+    sums = policies.module(node.plan.policy).build(node.plan.context)
+    return [allreduce_worker(node, model(), lambda summed: AllReduce(node, sums, summed))]
+
+
+def allreduce_worker(
+    node: Node, model: NDArray[Any], sums: Callable[[Callable[[Payload], None]], Summing]
+) -> Role:
+    """A worker that adds `sums` up to its model, with the policy's momentum."""
+    momentum = node.plan.context.options.get("momentum", 0.0)
+    view = ModelView(model, conserved=node.plan.conserved, momentum=momentum)
+    return AllreduceWorker(node, view, sums)
+
+
+def _servers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+    """The coordinators on this host, and the shares that it serves."""
+    plan, policy = node.plan, policies.module(node.plan.policy)
+    found: list[Role] = []
+    for number, host in enumerate(coordinator_hosts(plan)):
+        shard = Shard(node, number)
+        if node.host == host:
+            coordinator = policy.build(shard.context)
+            Coordination(shard, coordinator, sends_at_once=policy.SENDS_AT_ONCE)
+        if shard.serves_here:
+            whole = model()
+            begin, end = even_cuts(0, len(whole), len(plan.servers))[number]
+            found.append(Server(shard, whole[begin:end].copy()))
+    return found
+
+
+def _workers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+    """The worker on this host: a loop for every share."""
+    plan, policy = node.plan, policies.module(node.plan.policy)
+    if plan.worker(node.host) is None:
+        return []
+    whole = model()
+    cuts = even_cuts(0, len(whole), len(plan.servers))
+    joint = JointComputation(node, whole, cuts)
+    return [
+        Worker(
+            Shard(node, number),
+            ModelView(whole[begin:end], conserved=plan.conserved),
+            joint,
+            sends_at_once=policy.SENDS_AT_ONCE,
+        )
+        for number, (begin, end) in enumerate(cuts)
+    ]

@@ -12,7 +12,7 @@ from mlfabric.actions import (
     WakeAt,
 )
 from mlfabric.engines.roles.names import sequence
-from mlfabric.engines.roles.node import Node
+from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import Event, RateMeasured, Update, UpdateReady, Woken
 from mlfabric.policies.base import Coordinator
 
@@ -20,15 +20,16 @@ from mlfabric.policies.base import Coordinator
 class Coordination:
     """The coordinator's hands and ears; also records what became of every update."""
 
-    def __init__(self, node: Node, coordinator: Coordinator, *, sends_at_once: bool) -> None:
-        self._node = node
+    def __init__(self, shard: Shard, coordinator: Coordinator, *, sends_at_once: bool) -> None:
+        self._shard = shard
+        self._node = node = shard.node
         self._sends_at_once = sends_at_once
         self._coordinator = coordinator
         self._open: dict[str, Update] = {}
-        self._number = {worker: n for n, worker in enumerate(node.plan.context.workers)}
-        node.counts = {"version": 0, "applied": 0, "dropped": 0}
-        node.waiting_for = "events from workers and server"
-        node.on("event", self._on_event)
+        self._number = {worker: n for n, worker in enumerate(shard.context.workers)}
+        self._tally = shard.tally()
+        shard.waits_for("events from workers and server")
+        shard.on("event", self._on_event)
         if coordinator.reads_rates:
             node.watch_rates(self._rate_changed)
 
@@ -41,25 +42,25 @@ class Coordination:
             self._perform(action)
 
     def _perform(self, action: Action) -> None:
-        node, server = self._node, self._node.plan.context.server
+        node, shard, server = self._node, self._shard, self._shard.context.server
         match action:
             case StartTransfer():
-                node.send(action.src, "start", action)
+                shard.send(action.src, "start", action)
             case CancelTransfer():
-                node.send(action.src, "cancel", action)
-                node.send(action.dst, "cancel", action)
+                shard.send(action.src, "cancel", action)
+                shard.send(action.dst, "discard" if action.dst == server else "cancel", action)
             case DropUpdate():
                 if self._sends_at_once:  # it has come, under its own name
                     gone = CancelTransfer(action.update, action.worker, server)
-                    node.send(server, "cancel", gone)
+                    shard.send(server, "discard", gone)
                 self._resolve(action.update, None, action.delay)
             case CommitGroup():
-                node.send(server, "commit", action)
+                shard.send(server, "commit", action)
                 for update, delay in zip(action.updates, action.delays, strict=True):
                     self._resolve(update, action.version, delay)
-                node.counts["version"] = action.version + len(action.updates)
+                self._tally["version"] = action.version + len(action.updates)
             case DistributeModel():
-                node.send(server, "distribute", action)
+                shard.send(server, "distribute", action)
             case WakeAt():
                 node.wake_at(action.at_s, lambda: self._on_event(node.host, Woken()))
 
@@ -68,9 +69,9 @@ class Coordination:
         update = self._open.pop(update_id)
         node, applied = self._node, version is not None
         status = "applied" if applied else "dropped"
-        node.counts[status] += 1
-        node.send(update.worker, "resolved", (update_id, applied))
-        node.record(
+        self._tally[status] += 1
+        self._shard.send(update.worker, "resolved", (update_id, applied))
+        self._shard.record(
             "update",
             id=update_id,
             worker=self._number[update.worker],
@@ -86,6 +87,5 @@ class Coordination:
         )
 
     def _rate_changed(self, host: str, bytes_per_s: float) -> None:
-        context = self._node.plan.context
-        if host == context.server or host in self._number:
+        if host == self._shard.context.server or host in self._number:
             self._on_event(self._node.host, RateMeasured(host, bytes_per_s))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from mlfabric.engines.plan import RunPlan
+from mlfabric.engines.tallies import Tally
 from mlfabric.events import Event
 from mlfabric.payload import Payload
 from mlfabric.policies.base import Piece
@@ -66,22 +67,16 @@ class Role(Protocol):
 class Node(Protocol):
     """One host. A handler is called with (source host, message body).
 
-    A stream's header holds `kind`, `updates`, `transfer` (its name, where a coordinator follows
-    it), `final` (the host that it is meant for in the end) and `requested_s`.
+    A stream's header holds `kind`, `shard` (whose server's share it belongs to), `updates`,
+    `transfer` (its name, where a coordinator follows it), `final` (the host that it is meant for in
+    the end) and `requested_s`.
     """
 
     host: str
-    counts: dict[str, int]
+    tallies: dict[int, Tally]
+    """What is counted on this host, by shard."""
+
     waiting_for: str
-    asked_s: float
-    """When this host last asked for a model."""
-
-    on_stream: Callable[[Incoming], None] | None
-    """Called when a stream to this host is announced."""
-
-    on_received: Callable[[Incoming], None] | None
-    """Called when a stream is complete, before the coordinator hears of it."""
-
     held_version: int
     """Version of the model that a worker holds."""
 
@@ -113,14 +108,24 @@ class Node(Protocol):
     def send(self, host: str, kind: str, body: Any = None) -> None:
         """Send a message; order is kept for each receiver."""
 
-    def report(self, event: Event) -> None:
-        """Tell the coordinator."""
+    def receive(
+        self,
+        kind: str,
+        shard: int,
+        announced: Callable[[Incoming], None],
+        complete: Callable[[Incoming], None],
+    ) -> None:
+        """Call `announced` when a stream of this kind to this host begins, and `complete` once all
+        of it is here, before the coordinator hears of it."""
+
+    def report(self, event: Event, shard: int) -> None:
+        """Tell the shard's coordinator."""
 
     def wire_bytes(self, payload: Payload) -> int:
         """Bytes that a payload takes on the wire."""
 
     def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
-        """Start to send a payload."""
+        """Start to send a payload; one for this host itself crosses no link."""
 
     def pass_on(self, stream: Incoming, dst: str, header: Header) -> Outgoing:
         """Send on what arrives, as it is and as it comes."""
@@ -147,5 +152,7 @@ class Node(Protocol):
     def record(self, row: str, **values: Any) -> None:
         """Note a row of kind `row`."""
 
-    def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        """Offer the model to whoever scores it; taken if one is due, or the last one."""
+    def snapshot(
+        self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
+    ) -> None:
+        """Offer a shard of the model to whoever scores it; taken if one is due, or the last one."""

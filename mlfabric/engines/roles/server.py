@@ -1,4 +1,4 @@
-"""The server: receives updates and sums, applies them when told, sends frozen models."""
+"""A server: receives updates and sums, applies them when told, sends frozen models."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from numpy.typing import NDArray
 
 from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel
 from mlfabric.engines.roles.names import sequence, worker_of
-from mlfabric.engines.roles.node import Header, Incoming, Node
+from mlfabric.engines.roles.node import Header, Incoming
+from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import Update, UpdateReady
 from mlfabric.payload import Payload, total
 from mlfabric.store import ModelStore
 
 
 class Server:
-    """Holds the model; whoever coordinates says what to apply and whom to send it."""
+    """Holds a share of the model; its coordinator says what to apply and whom to send it."""
 
-    def __init__(self, node: Node, model: NDArray[Any]) -> None:
-        self._node = node
-        self._store = ModelStore(model, node.plan.context.options.get("momentum", 0.0))
+    def __init__(self, shard: Shard, model: NDArray[Any]) -> None:
+        self._shard = shard
+        self._node = shard.node
+        self._store = ModelStore(model, shard.context.options.get("momentum", 0.0))
         self._arrived: dict[str, Payload] = {}
         self._cancelled: set[str] = set()
         self._included: dict[str, int] = {}
-        self._held = dict.fromkeys(node.plan.context.workers, 0)
+        self._held = dict.fromkeys(shard.context.workers, 0)
         self._oldest_held = 0
-        node.on_stream = self._on_stream
-        node.on_received = self._on_received
-        node.on("commit", self._commit)
-        node.on("cancel", self._cancel)
-        node.on("distribute", self._distribute)
-        node.waiting_for = "updates"
+        shard.receive(("update", "sum"), self._announced, self._complete)
+        shard.on("commit", self._commit)
+        shard.on("discard", self._discard)
+        shard.on("distribute", self._distribute)
+        shard.waits_for("updates")
 
     def start(self) -> None:
         """The first snapshot."""
-        self._node.snapshot(self._store.model, self._store.version)
+        self._shard.snapshot(self._store.model, self._store.version)
 
     def finish(self) -> None:
         """The last snapshot."""
-        self._node.snapshot(self._store.model, self._store.version, last=True)
+        self._shard.snapshot(self._store.model, self._store.version, last=True)
 
-    def _on_stream(self, stream: Incoming) -> None:
+    def _announced(self, stream: Incoming) -> None:
         """A worker that sends at once announces its update with the stream itself."""
         if "update" in stream.header:
             update: Update = stream.header["update"]
-            self._node.report(UpdateReady(update))
+            self._shard.report(UpdateReady(update))
 
-    def _on_received(self, stream: Incoming) -> None:
+    def _complete(self, stream: Incoming) -> None:
         transfer = stream.header["transfer"]
         if transfer not in self._cancelled:
             self._arrived[transfer] = stream.payload()
@@ -61,9 +62,9 @@ class Server:
             self._included[worker_of(name)] = sequence(name)
         if self._node.on_applied is not None:
             self._node.on_applied(self._store.model, self._store.version)
-        self._node.snapshot(self._store.model, self._store.version)
+        self._shard.snapshot(self._store.model, self._store.version)
 
-    def _cancel(self, src: str, action: CancelTransfer) -> None:
+    def _discard(self, src: str, action: CancelTransfer) -> None:
         """Throw away what has come, and what may still come of it."""
         if self._arrived.pop(action.transfer, None) is None:
             self._cancelled.add(action.transfer)
@@ -75,14 +76,16 @@ class Server:
         children: dict[str, list[tuple[str, str]]] = {}
         for transfer, edge_src, dst in action.edges:
             children.setdefault(edge_src, []).append((transfer, dst))
-        header = {
-            "kind": "model",
-            "updates": (),
-            "version": self._store.version,
-            "included": {w: self._included[w] for w in receivers if w in self._included},
-            "children": {parent: tuple(edges) for parent, edges in children.items()},
-        }
+        header = self._shard.header(
+            "model",
+            (),
+            version=self._store.version,
+            included={w: self._included[w] for w in receivers if w in self._included},
+            children={parent: tuple(edges) for parent, edges in children.items()},
+        )
         for edge in headers_from(self._node.host, header, self._node.now()):
+            if edge["final"] == self._node.host:  # a worker beside this server passes nothing on
+                edge["children"] = {}
             self._node.stream(edge["final"], edge, payload)
         if self._node.on_sent is not None:
             for worker in receivers:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mlfabric.actions import CancelTransfer, StartTransfer
 from mlfabric.engines.roles.names import sequence, update_id
-from mlfabric.engines.roles.node import Header, Incoming, Node, Outgoing
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing
 from mlfabric.engines.roles.server import headers_from
+from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.errors import ProtocolError
 from mlfabric.events import ModelRequested, Update, UpdateReady
 from mlfabric.payload import Payload, total
@@ -13,24 +14,33 @@ from mlfabric.view import ModelView
 
 
 class Worker:
-    """Its asynchronous loop: compute, push, wait for applied or dropped, get, compute."""
+    """Its asynchronous loop: compute, push, wait for applied or dropped, get, compute.
 
-    def __init__(self, node: Node, view: ModelView, *, sends_at_once: bool) -> None:
-        self._node = node
+    It looks after one share of the model; a worker's computation waits for all of them.
+    """
+
+    def __init__(
+        self, shard: Shard, view: ModelView, joint: JointComputation, *, sends_at_once: bool
+    ) -> None:
+        self._shard = shard
+        self._node = shard.node
         self._view = view
+        self._joint = joint
         self._sends_at_once = sends_at_once
         self._iteration = 0
         self._own: dict[str, Payload] = {}
         self._ready_s = 0.0
+        self._asked_s = 0.0
         self._coming: dict[str, Incoming] = {}
         self._cancelled: set[str] = set()
         self._postponed: list[StartTransfer] = []
         self._sending: dict[str, Outgoing] = {}
-        node.on_stream = self._on_stream
-        node.on_received = self._on_received
-        node.on("start", self._start)
-        node.on("cancel", self._cancel)
-        node.on("resolved", self._resolved)
+        shard.receive(("model",), self._model_announced, self._take_model)
+        if not shard.serves_here:  # what comes to a server is the server's
+            shard.receive(("update", "sum"), self._update_announced, lambda stream: None)
+        shard.on("start", self._start)
+        shard.on("cancel", self._cancel)
+        shard.on("resolved", self._resolved)
 
     def start(self) -> None:
         """The first computation."""
@@ -42,8 +52,7 @@ class Worker:
     # -- the loop ----------------------------------------------------------------------------
 
     def _compute(self) -> None:
-        self._node.waiting_for = f"its computation of iteration {self._iteration}"
-        self._node.compute(self._iteration, self._view.values, self._push)
+        self._joint.ask(self._shard.number, self._iteration, self._push)
 
     def _push(self, iteration: int, computed: Payload) -> None:
         node = self._node
@@ -51,13 +60,13 @@ class Worker:
         name = update_id(node.host, iteration)
         n_bytes, self._ready_s = node.wire_bytes(payload), node.now()
         update = Update(name, node.host, n_bytes, self._view.version, self._ready_s, payload.norm())
-        node.waiting_for = f"update {name} to be applied or dropped"
+        self._shard.waits_for(f"update {name} to be applied or dropped")
         if self._sends_at_once:
             header = self._header(name, "update", (name,))
-            node.stream(node.plan.context.server, {**header, "update": update}, payload)
+            node.stream(self._shard.context.server, {**header, "update": update}, payload)
         else:
             self._own[name] = payload
-            node.report(UpdateReady(update))
+            self._shard.report(UpdateReady(update))
 
     def _resolved(self, src: str, body: tuple[str, bool]) -> None:
         name, applied = body
@@ -67,9 +76,9 @@ class Worker:
             node.on_settled(sequence(name), applied)
         if not applied:
             self._view.dropped(sequence(name))
-        node.waiting_for = f"a model newer than version {self._view.version}"
-        node.asked_s = node.now()
-        node.report(ModelRequested(node.host, self._view.version))
+        self._shard.waits_for(f"a model newer than version {self._view.version}")
+        self._asked_s = node.now()
+        self._shard.report(ModelRequested(node.host, self._view.version))
 
     def _take_model(self, stream: Incoming) -> None:
         included = stream.header["included"].get(self._node.host, -1)
@@ -80,19 +89,17 @@ class Worker:
 
     # -- what others send, and what this host sends for them ---------------------------------
 
-    def _on_stream(self, stream: Incoming) -> None:
-        if stream.header["kind"] == "model":
-            for header in headers_from(self._node.host, stream.header, self._node.now()):
-                self._node.pass_on(stream, header["final"], header)
-        elif stream.header["transfer"] not in self._cancelled:
+    def _model_announced(self, stream: Incoming) -> None:
+        for header in headers_from(self._node.host, stream.header, self._node.now()):
+            self._node.pass_on(stream, header["final"], header)
+        stream.header["requested_s"] = self._asked_s
+
+    def _update_announced(self, stream: Incoming) -> None:
+        if stream.header["transfer"] not in self._cancelled:
             self._coming[stream.header["transfer"]] = stream
             postponed, self._postponed = self._postponed, []
             for action in postponed:
                 self._start(self._node.host, action)
-
-    def _on_received(self, stream: Incoming) -> None:
-        if stream.header["kind"] == "model":
-            self._take_model(stream)
 
     def _start(self, src: str, action: StartTransfer) -> None:
         """Send an own update, or the sum of what is and of what comes here."""
@@ -117,13 +124,14 @@ class Worker:
         )
 
     def _header(self, transfer: str, kind: str, updates: tuple[str, ...]) -> Header:
-        return {
-            "transfer": transfer,
-            "kind": kind,
-            "updates": updates,
-            "final": self._node.plan.context.server,
-            "requested_s": self._ready_s if kind == "update" else self._node.now(),
-        }
+        requested_s = self._ready_s if kind == "update" else self._node.now()
+        return self._shard.header(
+            kind,
+            updates,
+            transfer=transfer,
+            final=self._shard.context.server,
+            requested_s=requested_s,
+        )
 
     def _cancel(self, src: str, action: CancelTransfer) -> None:
         """As sender, stop; as receiver, throw away what has come, and what may still come."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mlfabric import policies
 from mlfabric.engines.roles.allreduce import record_summed
+from mlfabric.engines.tallies import new_tally
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.pace import Pace
 from mlfabric.engines.virtual.world import World
@@ -41,7 +42,7 @@ class CollectiveFlow:
         self._updates: dict[int, tuple[Payload, float]] = {}
         self._summing: dict[int, tuple[int, Payload, float]] = {}
         self._sending: dict[int, tuple[float, float, float]] = {}
-        self._first.counts = {"version": 0, "applied": 0, "dropped": 0}
+        self._first.tallies[0] = new_tally()
 
     def start(self) -> None:
         """The first snapshot, then the first computations."""
@@ -110,7 +111,7 @@ class CollectiveFlow:
         self._record_summed(worker, iteration, update, ready_s)
         self._record_sending(worker)
         if worker == 0:
-            self._first.counts |= {"version": self._view.version, "applied": self._view.version}
+            self._first.tallies[0] |= {"version": self._view.version, "applied": self._view.version}
             self._offer()
         self._compute(worker, iteration + 1)
 
@@ -127,6 +128,7 @@ class CollectiveFlow:
         node.record(
             "transfer",
             kind="share",
+            shard=0,
             updates=(),
             src=node.host,
             dst=following.host,

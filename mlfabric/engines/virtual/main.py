@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mlfabric import policies
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.roles.casting import role_of
+from mlfabric.engines.roles.casting import roles_of
 from mlfabric.engines.roles.node import Role
 from mlfabric.engines.virtual.collective import CollectiveFlow
 from mlfabric.engines.virtual.plan import VirtualPlan
@@ -51,13 +51,19 @@ def _run(
     for role in roles:
         role.start()
     world.look()
-    counts = next(node.counts for node in world.nodes.values() if node.counts)
-    world.run(counts, on_progress)
+    world.run(on_progress)
     for role in roles:
         role.finish()
     world.streams.cut_all()
-    ended = {"elapsed_s": world.agenda.now, "version": world.version, "applied": world.version}
-    world.rows.append({"row": "totals", **counts, **ended})
+    for shard, tally in sorted(world.tallies().items()):
+        applied = world.versions[shard]
+        world.nodes[world.plan.scheduler].record(
+            "totals",
+            shard=shard,
+            shards=len(world.plan.servers),
+            elapsed_s=world.agenda.now,
+            **{**tally, "version": applied, "applied": applied},
+        )
     return world.rows
 
 
@@ -84,5 +90,4 @@ def _cast(world: World, model: NDArray[Any]) -> list[Role]:
     plan = world.plan
     if plan.collective == "flow" and hasattr(policies.module(plan.policy), "rounds"):
         return [CollectiveFlow(world, model.copy())]
-    found = [role_of(node, model.copy) for node in world.nodes.values()]
-    return [role for role in found if role is not None]
+    return [role for node in world.nodes.values() for role in roles_of(node, model.copy)]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.node import Header, Incoming, Outgoing
+from mlfabric.engines.tallies import Tally
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.streams import Stream
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
@@ -17,6 +18,8 @@ from mlfabric.payload import Payload, total
 
 if TYPE_CHECKING:
     from mlfabric.engines.virtual.world import World
+
+OnStream = Callable[[Incoming], None]
 
 _NOTHING = Payload(0, None, np.empty(0, np.float32))
 
@@ -30,10 +33,7 @@ class VirtualNode:
         self.host = host
         self.plan: VirtualPlan = world.plan
         self.waiting_for = "the end of the run"
-        self.counts: dict[str, int] = {}
-        self.asked_s = 0.0
-        self.on_stream: Callable[[Incoming], None] | None = None
-        self.on_received: Callable[[Incoming], None] | None = None
+        self.tallies: dict[int, Tally] = {}
         self.held_version = 0
         self.on_settled: Callable[[int, bool], None] | None = None
         self.on_applied: Callable[[NDArray[Any], int], None] | None = None
@@ -46,6 +46,7 @@ class VirtualNode:
         self._rows = world.rows
         self._delay_s = {host: 0.0}
         self.handlers: dict[str, Callable[[str, Any], None]] = {}
+        self._receivers: dict[tuple[str, int], tuple[OnStream, OnStream]] = {}
 
     @property
     def stopping(self) -> bool:
@@ -66,16 +67,22 @@ class VirtualNode:
             delay_s = self._delay_s[host] = self.plan.message_s + self.plan.hop_s * hops
         self._agenda.after(delay_s, self._nodes[host].handlers[kind], self.host, body)
 
-    def report(self, event: Event) -> None:
-        if self._world.coordinator is not None:
-            self.send(self._world.coordinator, "event", event)
+    def receive(self, kind: str, shard: int, announced: OnStream, complete: OnStream) -> None:
+        self._receivers[kind, shard] = announced, complete
+
+    def report(self, event: Event, shard: int) -> None:
+        coordinators = self._world.coordinators
+        if coordinators:
+            self.send(coordinators[shard], f"event@{shard}", event)
 
     def record(self, row: str, **values: Any) -> None:
         values["row"] = row
         self._rows.append(values)
 
-    def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        self._world.changed(model, version, last=last)
+    def snapshot(
+        self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
+    ) -> None:
+        self._world.changed(model, version, last=last, shard=shard)
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -105,41 +112,45 @@ class VirtualNode:
 
     def announced(self, stream: Stream) -> None:
         """A stream to this host begins."""
-        if self.on_stream is not None:
-            self.on_stream(stream)
+        announced, _ = self._receiver(stream)
+        announced(stream)
 
     def arrived(self, stream: Stream) -> None:
         """A stream to this host is complete."""
         self.record_transfer(stream)
-        if self.on_received is not None:
-            self.on_received(stream)
-        transfer = stream.header["transfer"]
-        self.report(TransferDone(transfer, stream.n_bytes, stream.bytes_per_s))
+        _, complete = self._receiver(stream)
+        complete(stream)
+        done = TransferDone(stream.header["transfer"], stream.n_bytes, stream.bytes_per_s)
+        self.report(done, stream.header["shard"])
+
+    def _receiver(self, stream: Stream) -> tuple[OnStream, OnStream]:
+        return self._receivers[stream.header["kind"], stream.header["shard"]]
 
     def ending(self, stream: Stream) -> None:
         """All of a stream is here but its last chunk."""
-        self.report(TransferEnding(stream.header["transfer"]))
+        self.report(TransferEnding(stream.header["transfer"]), stream.header["shard"])
 
     def progress(self, stream: Stream) -> None:
         """The rate of a stream is news."""
         assert stream.bytes_per_s is not None
-        received = int(stream.received_bytes)
-        self.report(TransferProgress(stream.header["transfer"], received, stream.bytes_per_s))
+        received, header = int(stream.received_bytes), stream.header
+        seen = TransferProgress(header["transfer"], received, stream.bytes_per_s)
+        self.report(seen, header["shard"])
 
     def record_transfer(self, stream: Stream) -> None:
         """One row a transfer, complete or cut short."""
         header = stream.header
-        requested = self.asked_s if header["kind"] == "model" else header["requested_s"]
         self.record(
             "transfer",
             kind=header["kind"],
+            shard=header["shard"],
             updates=header["updates"],
             src=stream.src,
             dst=header["final"],
             next_hop=self.host,
             bytes=round(stream.received_bytes),
             complete=not stream.cut_short,
-            requested_s=min(requested, stream.sent_s),
+            requested_s=min(header["requested_s"], stream.sent_s),
             started_s=stream.sent_s,
             ended_s=self.now(),
         )

@@ -142,7 +142,10 @@ class Streams:
         n_bytes: int,
         inputs: Sequence[Stream] = (),
     ) -> Stream:
-        """Start a transfer; one with `inputs` passes them on chunk by chunk."""
+        """Start a transfer; one with `inputs` passes them on chunk by chunk.
+
+        One that stays on its host takes no more than a message does.
+        """
         path, now = self.path(src, dst), self._agenda.now
         latency_s = self._plan.hop_s * len(path)
         announced_s = now + self._plan.message_s + latency_s
@@ -150,6 +153,10 @@ class Streams:
         stream = Stream(src, dst, header, payload, n_bytes, last, path, latency_s, now, announced_s)
         self._open[stream] = None
         self._agenda.at(announced_s, self._announce, stream)
+        if not path:
+            stream.flowed, stream.received_bytes = True, float(n_bytes)
+            self._agenda.at(announced_s, self._arrive, stream)
+            return stream
         self._agenda.after(self._plan.startup_s, self._flow, stream, tuple(inputs))
         return stream
 

@@ -10,8 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mlfabric.emulation.spec import RateEvent
-from mlfabric.engines.roles.casting import coordinator_host, plans_transfers
+from mlfabric.engines.roles.casting import coordinator_hosts, plans_transfers
 from mlfabric.engines.snapshots import Snapshots
+from mlfabric.engines.tallies import Tally, mean_tally
 from mlfabric.engines.virtual.agenda import Agenda
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.plan import VirtualPlan
@@ -33,12 +34,13 @@ class World:
         self.plan = plan
         self.agenda = Agenda()
         self.over = False
-        self.version = 0
+        self.versions: dict[int, int] = {}
         self.rows: list[dict[str, Any]] = []
         self.rate_watchers: list[Callable[[str, float], None]] = []
-        self.coordinator = coordinator_host(plan)
+        self.coordinators = coordinator_hosts(plan)
         self.worker_number = {host: n for n, host in enumerate(plan.context.workers)}
-        self.snapshots = Snapshots(plan.snapshot_interval_s, self._take)
+        shards = len(plan.servers)
+        self.snapshots = Snapshots(plan.snapshot_interval_s, self._take, shards=shards)
         self._on_snapshot = on_snapshot
         self.nodes: dict[str, VirtualNode] = {}
         for host in plan.hosts:
@@ -47,12 +49,21 @@ class World:
         reserved = planned and plan.reserved_rates
         self.streams = Streams(plan, self.agenda, self.nodes, in_order=reserved, watched=planned)
 
-    def changed(self, model: NDArray[Any], version: int, *, last: bool) -> None:
-        """The model, wherever it is kept, has this version: so many updates are applied."""
-        self.version = version
-        self.snapshots.offer(model, version, self.agenda.now, last=last)
+    @property
+    def version(self) -> int:
+        """Updates applied, in the mean over the servers."""
+        return sum(self.versions.values()) // len(self.plan.servers)
 
-    def _take(self, model: NDArray[Any], version: int, elapsed_s: float) -> None:
+    def changed(self, model: NDArray[Any], version: int, *, last: bool, shard: int) -> None:
+        """A shard of the model, wherever it is kept, has this version: so many were applied."""
+        self.versions[shard] = version
+        self.snapshots.offer(model, version, self.agenda.now, last=last, shard=shard)
+
+    def tallies(self) -> dict[int, Tally]:
+        """What has been counted of each shard."""
+        return {shard: t for node in self.nodes.values() for shard, t in node.tallies.items()}
+
+    def _take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         self.over = self._on_snapshot(model, version, elapsed_s) or self.over
 
     def look(self) -> None:
@@ -80,7 +91,7 @@ class World:
         for tell in self.rate_watchers:
             tell(host, self.plan.link_bytes_per_s[Link(host, "egress")] * factor)
 
-    def run(self, counts: Mapping[str, int], on_progress: OnProgress) -> None:
+    def run(self, on_progress: OnProgress) -> None:
         """Go on until the time, or the updates, are used up, or a snapshot ends the run.
 
         Raises NothingMoves, which tells who waits for what, when nothing is left to happen.
@@ -89,7 +100,8 @@ class World:
         most_s, enough = self.plan.max_seconds, self.plan.max_updates or math.inf
         for number in itertools.count():
             if number % PROGRESS_EVENTS == 0:
-                on_progress(agenda.now, counts)
+                shards = len(self.plan.servers)
+                on_progress(agenda.now, mean_tally(self.tallies().values(), shards))
             if self.over or self.version >= enough:
                 break
             flows_s, calls_s = fabric.next_s(), agenda.next_s()

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 
+from mlfabric.payload import even_cuts
 from mlfabric.policies.base import Piece
 
 
@@ -24,20 +25,14 @@ def chained(
     each is a root, never more than two vectors. Leaves send their part to each share's root, and
     get the result from there.
     """
-    shares = _cuts(0, size, len(roots))
-    lanes_of = [_cuts(begin, end, lanes) for begin, end in shares]
+    shares = even_cuts(0, size, len(roots))
+    lanes_of = [even_cuts(begin, end, lanes) for begin, end in shares]
     trees = [_trees(members, leaves, (root + 1) % len(members)) for root in roots]
     return tuple(
         Piece(*lanes_of[share][lane], *trees[share])
         for lane in range(lanes)
         for share in range(len(roots))
     )
-
-
-def _cuts(begin: int, end: int, parts: int) -> list[tuple[int, int]]:
-    """Parts that differ by one entry at most; there may be empty ones."""
-    places = [begin + (end - begin) * part // parts for part in range(parts + 1)]
-    return list(itertools.pairwise(places))
 
 
 def _trees(

@@ -34,13 +34,14 @@ def scheduler(
 
     options = context.options
     count = options["aggregators"]
+    idle = [worker for worker in context.workers if worker != context.server]
     settings = SchedulerSettings(
         server=context.server,
         workers=context.workers,
         delay_bound=delay_bound,
         ordering=options["ordering"],
         aggregation=options["aggregation"],
-        aggregators=context.workers[: len(context.workers) if count is None else count],
+        aggregators=tuple(idle[:count]),
         aggregator_choice=options["aggregator_choice"],
         model_bytes=context.model_bytes,
         line_bytes_per_s=context.line_bytes_per_s,

@@ -1,9 +1,10 @@
-"""A whole run of the engine on counts that can be checked: `count_run RUN_DIR POLICY FAIL`.
+"""A run of the engine on counts that can be checked: `count_run RUN_DIR POLICY FAIL SERVERS`.
 
 Every update adds 1 to ten entries, so totals tell how many updates a model holds. FAIL names what
 goes wrong: nothing, a raising trainer (raise), a rank that stops answering (hang), a bound that
 drops much (tight). With "dense", worker w adds w to all entries; with "paced", on links of 2 MB/s
-that are shaped in user space, the first worker's at a quarter of that.
+that are shaped in user space, the first worker's at a quarter of that. SERVERS is a number, or
+"beside": each worker's host serves a share, too.
 """
 
 from __future__ import annotations
@@ -78,18 +79,22 @@ def rates(hosts):
     return lambda now: [RATE / 4 if host == "w1" else RATE for host in hosts]
 
 
-def main(run_dir: Path, policy: str, fail: str) -> None:
-    workers = tuple(f"w{i + 1}" for i in range(MPI.COMM_WORLD.Get_size() - 2))
-    hosts = ("scheduler", "server", *workers)
+def main(run_dir: Path, policy: str, fail: str, count: str) -> None:
+    ranks = MPI.COMM_WORLD.Get_size()
+    apart = 0 if count == "beside" else int(count)
+    workers = tuple(f"w{i + 1}" for i in range(ranks - 1 - apart))
+    servers = tuple(f"server{i + 1}" for i in range(apart)) or workers
+    hosts = tuple(dict.fromkeys(("scheduler", *servers, *workers)))
     policy, _, aggregation = policy.partition(" ")
     options = OPTIONS | {"delay_bound": 2 if fail == "tight" else None}
     options |= {"aggregation": aggregation or "paper"}
     context = PolicyContext(
-        "server", workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
+        servers[0], workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
     )
     plan = RankPlan(
         run_dir=run_dir,
         hosts=hosts,
+        servers=servers,
         policy=policy,
         context=context,
         conserved=fail not in ("dense", "paced"),
@@ -107,4 +112,4 @@ def main(run_dir: Path, policy: str, fail: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,56 @@
+"""Snapshots of a model that several servers keep, put together tick by tick."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.tail import Tail
+
+Row = Mapping[str, Any]
+
+
+class ShardedSnapshots:
+    """Follows the index of every server's snapshots: rows of file, version, elapsed_s and tick.
+
+    A server that has missed a tick is taken as it was at the one before.
+    """
+
+    def __init__(self, folder: Path, shards: int) -> None:
+        self._folder = folder
+        self._indexes = [Tail(folder / f"index-{shard}.jsonl") for shard in range(shards)]
+        self._coming: list[deque[Row]] = [deque() for _ in range(shards)]
+        self._rows: dict[int, Row] = {}
+        self._version: int | None = None
+
+    def models(self) -> Iterator[tuple[NDArray[Any], int, float]]:
+        """(model, version, elapsed_s) of every whole snapshot that has come since."""
+        for coming, index in zip(self._coming, self._indexes, strict=True):
+            coming.extend(index.rows())
+        while all(self._coming):
+            tick = min(_tick(coming[0]) for coming in self._coming)
+            for shard, coming in enumerate(self._coming):
+                if _tick(coming[0]) == tick:
+                    self._rows[shard] = coming.popleft()
+            yield from self._whole(last=tick == math.inf)
+
+    def _whole(self, *, last: bool) -> Iterator[tuple[NDArray[Any], int, float]]:
+        """The model as it is now, unless it is the same as before or not complete yet."""
+        rows = [self._rows[shard] for shard in sorted(self._rows)]
+        version = sum(row["version"] for row in rows) // len(rows)
+        if len(rows) < len(self._coming) or (version == self._version and not last):
+            return
+        self._version = version
+        parts = [np.load(self._folder / row["file"], allow_pickle=False) for row in rows]
+        yield np.concatenate(parts), version, max(row["elapsed_s"] for row in rows)
+
+
+def _tick(row: Row) -> float:
+    """When it was taken; at the end of the run after all others."""
+    return math.inf if row["tick"] is None else row["tick"]
