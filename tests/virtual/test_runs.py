@@ -183,6 +183,28 @@ def test_every_server_s_share_holds_exactly_what_was_applied_to_it(variant, serv
         assert bool(beside) == (served is not None)
 
 
+class OneEntry(Everywhere):
+    """Adds 1 to the first entry."""
+
+    def compute(self, view):
+        return np.zeros(1, np.int32), np.ones(1, np.int32)
+
+
+@pytest.mark.parametrize("variant", SERVED)
+def test_updates_that_do_not_touch_a_share_are_applied_to_it(variant):
+    policy, options = VARIANTS[variant]
+    plan = virtual_plan(
+        policy, 5, servers=3, options=options, conserved=True, wire=Wire(byte_scale=100.0)
+    )
+    models = []
+    keep = lambda model, *seen: models.append(model.copy())  # noqa: E731
+    rows = run(plan, np.zeros(SIZE, np.int32), OneEntry, keep, lambda *seen: None)
+    first, *others = sorted(of(rows, "totals"), key=lambda row: row["shard"])
+    own = [row for row in rows if row.get("shard") == 0]
+    assert models[-1][0] == models[-1].sum() == held(own, first["version"])
+    assert all(row["applied"] > 10 for row in (first, *others))
+
+
 @pytest.mark.parametrize("policy", ["async_ps", "sync_ps", "mlfabric_a"])
 def test_servers_that_share_the_load_are_faster(policy):
     """One server's link is what all wait for; with four, each carries a quarter."""

@@ -58,7 +58,8 @@ class Worker:
         node = self._node
         payload = self._view.outgoing(iteration, computed)
         name = update_id(node.host, iteration)
-        n_bytes, self._ready_s = node.wire_bytes(payload), node.now()
+        n_bytes = max(node.wire_bytes(payload), 1)  # one that changes nothing is still sent
+        self._ready_s = node.now()
         update = Update(name, node.host, n_bytes, self._view.version, self._ready_s, payload.norm())
         self._shard.waits_for(f"update {name} to be applied or dropped")
         if self._sends_at_once:
