@@ -88,11 +88,13 @@ def realize_shape(
     via = shape.via
     since = left_at.get(via, batch.now) if via and not shape.chunked else batch.now
     transfers = []
-    inputs: dict[str, list[PlannedTransfer]] = {}
+    arriving: dict[str, list[PlannedTransfer]] = {}
     for hop in shape.hops:
-        transfer = _move(batch, hop, inputs.get(hop.src, []), residual, since, shape.chunked)
+        names = {update.id for update in hop.members}
+        inputs = [t for t in arriving.get(hop.src, ()) if names.issuperset(t.updates)]
+        transfer = _move(batch, hop, inputs, residual, since, shape.chunked)
         transfers.append(transfer)
-        inputs.setdefault(hop.dst, []).append(transfer)
+        arriving.setdefault(hop.dst, []).append(transfer)
     if via:
         left_at[via] = transfers[-1].end_s
     return tuple(transfers)
