@@ -20,14 +20,15 @@ class Bounds:
     compute_s: float  # C: one update's computation
     rate_bytes_per_s: float  # B: one host's link, each way
     update_bytes: float  # S: one update
+    servers: int = 1  # m: each receives a part of every update
 
     def compute(self, workers: Counts) -> Counts:
         """n/C: nobody ever waits."""
         return workers / self.compute_s
 
     def server_link(self, workers: Counts) -> Counts:
-        """B/S: the server receives every update by itself."""
-        return np.full_like(workers, self.rate_bytes_per_s / self.update_bytes)
+        """m B/S: the servers receive every update by themselves."""
+        return np.full_like(workers, self.servers * self.rate_bytes_per_s / self.update_bytes)
 
     def ring(self, workers: Counts) -> Counts:
         """n / (C + 2 (n - 1)/n S/B): all compute, then every link carries the ring's bytes."""
@@ -41,4 +42,5 @@ def bounds_of(config: dict[str, Any]) -> Bounds:
     size = cluster.get("update_bytes")
     if size is None:
         raise AnalysisError(f"cluster.update_bytes={size}: scale needs the bytes of an update")
-    return Bounds(cluster["compute_s"], cluster["bandwidth_bytes_per_s"], size)
+    servers = cluster.get("servers", 1)
+    return Bounds(cluster["compute_s"], cluster["bandwidth_bytes_per_s"], size, servers)

@@ -25,7 +25,7 @@ from analysis.variants import variants_of
 COLUMNS = [
     *["run_id", "fingerprint", "status", "started_ms", "folder"],
     *CELL,
-    *["aggregation", "engine", "workers"],
+    *["aggregation", "engine", "workers", "servers", "colocated"],
     *["metric_name", "final_metric", "elapsed_s", "target", "time_to_target_s"],
     *["updates_applied", "mean_delay", "delay_bound"],
 ]
@@ -180,6 +180,8 @@ def _settings(folder: Path) -> dict[str, Any]:
     return {
         "aggregation": config["policy"].get("aggregation"),
         "workers": config["cluster"]["workers"],
+        "servers": config["cluster"].get("servers"),
+        "colocated": config["cluster"].get("colocated"),
     }
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 import seaborn as sns
 
+from analysis.names import variant_name
+
 Dashes = str | tuple[int, tuple[float, ...]]
 
 RING = "ring_allreduce"
@@ -38,14 +40,16 @@ LOOKS = {
 }
 
 
-def variant_name(policy: str, aggregation: str | None) -> str:
-    """Name of a run's variant: the policy's, followed by its aggregation unless the paper's."""
-    if aggregation in (None, "paper"):
-        return policy
-    return f"{policy} {aggregation}"
-
-
 def variants_of(frame: pd.DataFrame) -> list[str]:
-    """Variant of every row of a frame with columns policy and aggregation (null: the default)."""
-    pairs = zip(frame["policy"], frame["aggregation"], strict=True)
-    return [variant_name(policy, None if pd.isna(how) else how) for policy, how in pairs]
+    """Variant of every row of a frame: columns policy, aggregation, servers, colocated (null: the
+    default)."""
+    columns = (frame[name] for name in ("policy", "aggregation", "servers", "colocated"))
+    return [
+        variant_name(
+            policy,
+            None if pd.isna(how) else how,
+            1 if pd.isna(servers) else int(servers),
+            colocated=not pd.isna(colocated) and bool(colocated),
+        )
+        for policy, how, servers, colocated in zip(*columns, strict=True)
+    ]

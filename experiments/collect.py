@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.errors import RecordsError
+from mlfabric.engines.tallies import mean_tally
 
 Row = Mapping[str, Any]
 
@@ -59,7 +60,7 @@ class Records:
     updates: pd.DataFrame  # one row an update, and server: UPDATES
     computations: pd.DataFrame  # one row an iteration: COMPUTATIONS
     metrics: pd.DataFrame  # one row a snapshot: version, elapsed_s, then the metrics
-    totals: Row  # elapsed_s, shards; of all of them together version, applied, dropped
+    totals: Row  # elapsed_s; version, applied, dropped; parts: the latter two summed over servers
 
 
 def read_records(run_dir: Path) -> Records:
@@ -125,9 +126,9 @@ def totals(rows: Iterable[Row]) -> Row:
     shards = found[0]["shards"] if found else 1
     if sorted(row["shard"] for row in found) != list(range(shards)):
         raise RecordsError(f"the run recorded {len(found)} rows of totals; must be {shards}")
-    together = {key: sum(row[key] for row in found) for key in ("version", "applied", "dropped")}
+    parts = {key: sum(row[key] for row in found) for key in ("applied", "dropped")}
     elapsed_s = max(row["elapsed_s"] for row in found)
-    return {"elapsed_s": elapsed_s, "shards": shards, **together}
+    return {"elapsed_s": elapsed_s, **mean_tally(found, shards), "parts": parts}
 
 
 def write_tables(records: Records, run_dir: Path) -> None:

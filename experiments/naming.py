@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.names import variant_name
 from experiments.schema import RunConfig
 
 
@@ -14,8 +15,6 @@ def run_name(config: RunConfig) -> str:
 
 def variant(config: RunConfig) -> str:
     """The policy, and what of the settings makes another one of it."""
-    name, aggregation = config.policy.name, getattr(config.policy, "aggregation", "paper")
-    name = name if aggregation == "paper" else f"{name} {aggregation}"
-    cluster = config.cluster
-    servers = "" if cluster.servers == 1 else f" x {cluster.servers} servers"
-    return f"{name}{servers}{' beside workers' if cluster.colocated else ''}"
+    aggregation, cluster = getattr(config.policy, "aggregation", None), config.cluster
+    name = config.policy.name
+    return variant_name(name, aggregation, cluster.servers, colocated=cluster.colocated)

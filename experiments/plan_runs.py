@@ -93,6 +93,8 @@ class PlannedRun:
             "aggregation": getattr(config.policy, "aggregation", None),
             "delay_bound": config.delay_bound,
             "workers": config.cluster.workers,
+            "servers": config.cluster.servers,
+            "colocated": config.cluster.colocated,
             "seed": config.seed,
         }
 

@@ -15,18 +15,22 @@ from mlfabric.errors import SettingError
 if TYPE_CHECKING:
     from experiments.schema import RunConfig
 
-MAX_RANKED_WORKERS = 200
-"""Largest number of workers that are ranks of their own [ours]."""
+MAX_RANKS = 202
+"""Scheduler, servers and workers that are ranks of their own, at most [ours]."""
 
 
 def _aggregators_are_hosts(config: RunConfig) -> str | None:
-    asked = getattr(config.policy, "aggregators", None)
-    if asked is None or asked <= config.cluster.workers:
+    asked, cluster = getattr(config.policy, "aggregators", None), config.cluster
+    most = cluster.workers - cluster.colocated
+    if asked is None or asked <= most:
         return None
-    return (
-        f"policy.aggregators={asked}: must be at most cluster.workers={config.cluster.workers},"
-        " as only worker hosts aggregate"
-    )
+    where = f"{most} with cluster.workers={cluster.workers}"
+    if cluster.colocated:
+        return (
+            f"policy.aggregators={asked}: must be at most {where} and cluster.colocated=true,"
+            " as worker hosts aggregate, a server's own not for it"
+        )
+    return f"policy.aggregators={asked}: must be at most {where}, as only worker hosts aggregate"
 
 
 def _sums_need_two(config: RunConfig) -> str | None:
@@ -193,10 +197,12 @@ def _tracking_is_a_database(config: RunConfig) -> str | None:
 
 
 def _ranks_are_few(config: RunConfig) -> str | None:
-    if config.virtual or config.cluster.workers <= MAX_RANKED_WORKERS:
+    cluster = config.cluster
+    if config.virtual or len(cluster.hosts) <= MAX_RANKS:
         return None
     return (
-        f"cluster.workers={config.cluster.workers}: must be at most {MAX_RANKED_WORKERS} with"
+        f"cluster.workers={cluster.workers}, cluster.servers={cluster.servers}: these are"
+        f" {len(cluster.hosts)} ranks with the scheduler's; must be at most {MAX_RANKS} with"
         " engine=mpi (engine=virtual takes more)"
     )
 

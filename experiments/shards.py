@@ -27,7 +27,7 @@ class ShardedSnapshots:
         self._indexes = [Tail(folder / f"index-{shard}.jsonl") for shard in range(shards)]
         self._coming: list[deque[Row]] = [deque() for _ in range(shards)]
         self._rows: dict[int, Row] = {}
-        self._version: int | None = None
+        self._commits: int | None = None
 
     def models(self) -> Iterator[tuple[NDArray[Any], int, float]]:
         """(model, version, elapsed_s) of every whole snapshot that has come since."""
@@ -43,12 +43,12 @@ class ShardedSnapshots:
     def _whole(self, *, last: bool) -> Iterator[tuple[NDArray[Any], int, float]]:
         """The model as it is now, unless it is the same as before or not complete yet."""
         rows = [self._rows[shard] for shard in sorted(self._rows)]
-        version = sum(row["version"] for row in rows) // len(rows)
-        if len(rows) < len(self._coming) or (version == self._version and not last):
+        commits = sum(row["version"] for row in rows)
+        if len(rows) < len(self._coming) or (commits == self._commits and not last):
             return
-        self._version = version
+        self._commits = commits
         parts = [np.load(self._folder / row["file"], allow_pickle=False) for row in rows]
-        yield np.concatenate(parts), version, max(row["elapsed_s"] for row in rows)
+        yield np.concatenate(parts), commits // len(rows), max(row["elapsed_s"] for row in rows)
 
 
 def _tick(row: Row) -> float:

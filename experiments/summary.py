@@ -48,8 +48,8 @@ def finished(config: RunConfig, run_id: str | None, metric: Metric, records: Rec
         "status": "invalid" if flaw else "finished",
         "reason": flaw,
         **_identity(config, run_id),
-        "updates_applied": records.totals["applied"] // records.totals["shards"],
-        "updates_dropped": records.totals["dropped"] // records.totals["shards"],
+        "updates_applied": records.totals["applied"],
+        "updates_dropped": records.totals["dropped"],
         "elapsed_s": float(records.totals["elapsed_s"]),
         "time_to_target_s": time_to_target_s(records.metrics, metric, config.target),
         "final_metric": _finite(final),
@@ -68,7 +68,7 @@ def find_flaw(config: RunConfig, records: Records) -> str | None:
     # The workers of a synchronous sum learn at slightly different times that the run is over.
     slack = config.cluster.workers - 1 if policies.is_collective(config.policy.name) else 0
     for status in ("applied", "dropped"):
-        recorded, counted = int(counts.get(status, 0)), records.totals[status]
+        recorded, counted = int(counts.get(status, 0)), records.totals["parts"][status]
         if abs(recorded - counted) > slack:
             return f"{recorded} {status} updates were recorded, but {counted} were counted"
     if not counts.get("applied", 0) and not isinstance(config.engine, VirtualEngineConfig):
@@ -145,6 +145,7 @@ def _identity(config: RunConfig, run_id: str | None) -> Summary:
         "emulation": config.emulation,
         "cluster": config.cluster.name,
         "servers": config.cluster.servers,
+        "colocated": config.cluster.colocated,
         "seed": config.seed,
         "timing_only": config.workload.timing_only,
         "target": config.target,

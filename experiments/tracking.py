@@ -179,7 +179,7 @@ def _alone(uri: str) -> Iterator[None]:
 
 def _is_result(key: str, value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and key not in ("seed", "target") and math.isfinite(value)
+    return number and key not in ("seed", "target", "servers") and math.isfinite(value)
 
 
 def _batches(items: list[T], size: int) -> Iterator[list[T]]:

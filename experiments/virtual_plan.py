@@ -57,7 +57,7 @@ def dense_bytes(config: RunConfig, model: NDArray[Any] | None) -> int:
 
 
 def racks(config: RunConfig) -> dict[str, str]:
-    """The rack, r1, r2, …, of every worker; scheduler and server hang on the core itself."""
+    """The rack, r1, r2, …, of every worker; scheduler and servers apart hang on the core itself."""
     size = config.cluster.hosts_per_rack
     if size is None:
         return {}

@@ -17,7 +17,6 @@ from mlfabric.actions import (
     Action,
     CancelTransfer,
     CommitGroup,
-    DistributeModel,
     DropUpdate,
     StartTransfer,
     WakeAt,
@@ -36,11 +35,17 @@ from mlfabric.events import (
 )
 from mlfabric.planning.aggregation import choose_aggregators
 from mlfabric.planning.batch import PATIENCES, Batch
-from mlfabric.planning.commits import OpenGroup, all_come_by, next_commit, planned_scale
-from mlfabric.planning.distribution import plan_tree
-from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
+from mlfabric.planning.commits import (
+    OpenGroup,
+    all_come_by,
+    leave_time,
+    next_commit,
+    planned_scale,
+)
+from mlfabric.planning.loads import LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
 from mlfabric.planning.planner import plan, warm_up
+from mlfabric.planning.pulls import Pulls
 from mlfabric.planning.queue import StartQueue
 from mlfabric.planning.rates import RateEstimator
 from mlfabric.planning.residual import Network
@@ -73,7 +78,6 @@ class Scheduler:
         self._loads = LinkLoads(network, line)
         self._queue = StartQueue(self._loads)
         self._ingress = network.link_row[Link(settings.server, "ingress")]
-        self._egress = network.link_row[Link(settings.server, "egress")]
         self._row = network.link_row
         self._synchronous = settings.synchronous
         self._waiting = WaitingUpdates()
@@ -85,10 +89,9 @@ class Scheduler:
         self._planned: dict[OpenGroup, None] = {}
         self._arrived = 0
         self._flying: dict[str, Transfer] = {}
-        self._requests: dict[str, int] = {}
-        self._pull_bytes = float(settings.model_bytes)
         self._held_until: float | None = None
         self._names = (f"t{number}" for number in itertools.count(1))
+        self._pulls = Pulls(settings, self._loads, self._names)
         self._numbers = itertools.count()
         warm_up()  # nothing is compiled once events come
 
@@ -109,9 +112,7 @@ class Scheduler:
         if self._waiting.count:
             actions += self._plan(now)
         actions += self._start_transfers(now)
-        if self._requests:
-            actions += self._distribute(now)
-        return actions
+        return actions + self._distribute(now)
 
     # -- events ------------------------------------------------------------------------------
 
@@ -141,7 +142,7 @@ class Scheduler:
             self._learn(transfer, event.bytes_per_s, now)
         if transfer.kind == "model":
             transfer.arrived = True
-            self._pull_bytes = float(max(event.bytes, 1))
+            self._pulls.brought(event.bytes)
             return
         group: OpenGroup = transfer.owner
         self._enqueue(group.has_arrived(transfer))
@@ -149,7 +150,7 @@ class Scheduler:
             self._arrived += 1
 
     def _handle_model_requested(self, event: ModelRequested, now: float) -> None:
-        self._requests[event.worker] = event.held_version
+        self._pulls.ask(event.worker, event.held_version)
 
     def _handle_rate_measured(self, event: RateMeasured, now: float) -> None:
         for way in ("egress", "ingress"):
@@ -266,22 +267,25 @@ class Scheduler:
         return dropped + [self._drop(late.update, late.delay) for late in planned.dropped]
 
     def _take_beside(self) -> list[Action]:
-        """Updates of a worker beside the server need no plan: they cross no link."""
+        """Updates of a worker beside the server need no plan: they cross no link.
+
+        They wait while groups on their way would be too late after them.
+        """
         actions: list[Action] = []
         server, bound = self.settings.server, self.settings.delay_bound
-        for update in self._beside:
+        waiting, self._beside = self._beside, []
+        for update in waiting:
             delay = self.version - update.version
             if bound is not None and delay > bound:
                 actions.append(DropUpdate(update.id, update.worker, delay))
-                continue
-            transfer = Transfer(
-                next(self._names), "update", (update.id,), server, server, float(update.bytes)
-            )
-            group = OpenGroup([update], [transfer], (0, next(self._numbers)))
-            self._groups[group] = None
-            self._time.regroupings += 1
-            self._enqueue(transfer)
-        self._beside.clear()
+            elif not leave_time(self._groups, self.version, bound):
+                self._beside.append(update)
+            else:
+                name, size = next(self._names), float(update.bytes)
+                transfer = Transfer(name, "update", (update.id,), server, server, size)
+                group = OpenGroup([update], [transfer], (0, -next(self._numbers)))  # the next one
+                self._groups[group] = None
+                self._enqueue(transfer)
         return actions
 
     def _drop_hopeless(self) -> list[Action]:
@@ -395,36 +399,13 @@ class Scheduler:
         self._flying[transfer.id] = transfer
 
     def _distribute(self, now: float) -> list[Action]:
-        """Send the model to all that wait for a newer one, once the server's link is free."""
-        wanted = START_SHARE * self._loads.rate(self._egress)
-        if self._loads.free(self._egress) < wanted:
+        answer = self._pulls.answer(self.version, now)
+        if answer is None:
             return []
-        receivers = [w for w, held in self._requests.items() if held < self.version]
-        if not receivers:
-            return []
-        since = min(self._requests.pop(worker) for worker in receivers)
-        hops: list[tuple[str, str, str]] = []
-        if self.settings.server in receivers:  # a worker beside the server: no link is crossed
-            receivers.remove(self.settings.server)
-            hops.append((next(self._names), self.settings.server, self.settings.server))
-        bringing: dict[str, Transfer] = {}
-        for src, dst in self._tree(receivers, now):
-            above = [bringing[src]] if src in bringing else []
-            name, size = next(self._names), self._pull_bytes
-            transfer = Transfer(name, "model", (), src, dst, size, above, chunked=True)
+        action, transfers = answer
+        for transfer in transfers:
             self._start(transfer, now)
-            bringing[dst] = transfer
-        hops += [(t.id, t.src, t.dst) for t in bringing.values()]
-        return [DistributeModel(self.version, since, tuple(hops))]
-
-    def _tree(self, receivers: list[str], now: float) -> list[tuple[str, str]]:
-        """Who gets the model from whom, parents first."""
-        server, chunk_bytes = self.settings.server, self.settings.chunk_bytes
-        if len(receivers) < 2:
-            return [(server, receiver) for receiver in receivers]
-        residual = self._loads.residual((server, *receivers), [], now)
-        edges = plan_tree(server, receivers, residual, self._pull_bytes, chunk_bytes, now)
-        return [(edge.src, edge.dst) for edge in edges]
+        return [action]
 
 
 _HANDLERS: dict[type, Callable[[Scheduler, Any, float], None]] = {

@@ -11,6 +11,7 @@ from experiments.bench import (
     gap,
     planner,
     scale,
+    servers,
     transport,
     userspace,
     virtual,
@@ -26,6 +27,7 @@ BENCHES = {
     "planner_gap": lambda: gap.main([]),
     "virtual": virtual.main,
     "scale": scale.main,
+    "servers": servers.main,
 }
 
 

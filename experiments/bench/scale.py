@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from experiments.bench.report import claim, report
+from experiments.collect import totals
 from experiments.errors import RunFailed
 from experiments.execute_virtual import time_only
 from experiments.overrides import validate
@@ -48,7 +49,8 @@ def _cost(policy: str, workers: int, updates: int) -> dict[str, Any]:
     begun, started = time.monotonic(), time.process_time()
     rows = time_only(config)
     cpu_s, wall_s = time.process_time() - started, time.monotonic() - begun
-    applied, elapsed_s = rows[-1]["applied"], rows[-1]["elapsed_s"]
+    end = totals(rows)
+    applied, elapsed_s = end["applied"], end["elapsed_s"]
     if applied < updates:
         raise RunFailed(f"{policy} with {workers} workers applied {applied} of {updates} updates")
     return {

@@ -94,6 +94,7 @@ class Bench:
         node.on("idle", self._idle)
         node.on("cpu", self._add_cpu)
         node.on("heartbeat", lambda src, body: None)
+        node.transport.on_stream = None  # these streams are no role's
         node.transport.on_chunk = self._on_chunk
         self._cpu: dict[str, float] = {}
         self._pongs = 0

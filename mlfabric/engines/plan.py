@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ class Trainer(Protocol):
 class RunPlan:
     """One run, as its hosts see it.
 
-    `hosts` are the scheduler and all others; `servers` those that keep a share of the parameters
+    `hosts` are the scheduler and all others; `servers` those that keep a shard of the parameters
     each, in order: a worker may be one of them. `context` is that of all, with the first server's
     name. `conserved`: updates are counts, a
     dropped one is added to the next. `computation_s(worker, iteration)` is how long one
@@ -50,14 +51,19 @@ class RunPlan:
         """The host that plans transfers and keeps time."""
         return self.hosts[0]
 
-    def worker(self, host: str) -> int | None:
-        """The number of the worker on a host; None where there is none."""
-        workers = self.context.workers
-        return workers.index(host) if host in workers else None
+    @cached_property
+    def worker_number(self) -> dict[str, int]:
+        """The number of every worker, by its host."""
+        return {host: number for number, host in enumerate(self.context.workers)}
 
-    def context_of(self, shard: int) -> PolicyContext:
-        """What the policy is told that looks after one server's share."""
-        if len(self.servers) == 1:
-            return self.context
-        size = math.ceil(self.context.model_bytes / len(self.servers))
-        return replace(self.context, server=self.servers[shard], model_bytes=size)
+    @cached_property
+    def contexts(self) -> tuple[PolicyContext, ...]:
+        """What the policy is told that looks after each server's shard."""
+        context, count = self.context, len(self.servers)
+        if count == 1:
+            return (context,)
+        size = math.ceil(context.model_bytes / count)
+        return tuple(
+            replace(context, server=server, model_bytes=size, seed=context.seed + shard)
+            for shard, server in enumerate(self.servers)
+        )

@@ -68,10 +68,10 @@ class Snapshots:
         self._looks = tick + 1
         if len(self._models) < self._shards:
             return
-        version = sum(self._versions.values()) // self._shards
-        if last or self._steady or version != self._taken:
-            self._taken = version
-            self._take(self._whole(), version, now, None if last else tick)
+        commits = sum(self._versions.values())
+        if last or self._steady or commits != self._taken:
+            self._taken = commits
+            self._take(self._whole(), commits // self._shards, now, None if last else tick)
 
     def _whole(self) -> NDArray[Any]:
         if self._shards == 1:

@@ -169,6 +169,22 @@ def next_commit(
     return first, late
 
 
+def leave_time(groups: Iterable[OpenGroup], version: int, delay_bound: int | None) -> bool:
+    """Whether all of these could still be applied in time, one by one, after one more update.
+
+    One that is too late already is no reason to wait.
+    """
+    if delay_bound is None:
+        return True
+    by_slack = sorted((group.slack(version, delay_bound), len(group.members)) for group in groups)
+    before = 1
+    for slack, members in by_slack:
+        if 0 <= slack < before:
+            return False
+        before += members
+    return True
+
+
 def all_come_by(at_s: float, groups: Sequence[OpenGroup], now: float) -> bool:
     """Whether all of these are on their way to the server and will have arrived by then."""
     return all(

@@ -63,7 +63,8 @@ class Opportunity:
         """
         state = (self._loads.changes[self._ingress], self.regroupings)
         if state != self._known:
-            queued = [g.crossing.bytes for g in self._groups if g.crossing.started_s is None]
+            unsent = [g.crossing for g in self._groups if g.crossing.started_s is None]
+            queued = [crossing.bytes for crossing in unsent if crossing.src != crossing.dst]
             share = START_SHARE * self._loads.rate(self._ingress)
             self._known = state
             self._free_s = self._loads.first_time_at(self._ingress, share, sum(queued), now)

@@ -90,6 +90,8 @@ def summary_of(run_dir: Path) -> dict[str, Any]:
         ["policy=ring_allreduce"],
         ["policy=mlfabric_a"],
         ["policy=mlfabric_a", "policy.aggregation=pipelined"],
+        ["policy=mlfabric_a", "cluster.servers=2"],
+        ["policy=async_ps", "cluster.servers=4", "cluster.colocated=true"],
     ],
     ids=lambda policy: " ".join(policy),
 )
@@ -105,7 +107,9 @@ def test_a_run_is_finished_and_recorded(store: str, tmp_path: Path, policy: list
     assert (tmp_path / "network_trace.csv").read_text().startswith("time_s,host,factor\n")
     trace = pd.read_parquet(tmp_path / "trace.parquet")
     whole = trace[trace["complete"] & (trace["kind"] != "share")]
-    assert (whole["bytes"] >= 102_000_000).all()  # sixteen numbers stand in for 102 MB
+    servers = summary["servers"]  # sixteen numbers stand in for 102 MB
+    assert (whole["bytes"] >= 102_000_000 / servers).all()
+    assert set(whole["shard"]) <= set(range(servers))
     computations = pd.read_parquet(tmp_path / "computations.parquet")
     assert (computations["real_s"] == 0).all()
     run = MlflowClient(store).get_run(summary["mlflow_run_id"])

@@ -136,9 +136,8 @@ def test_records_of_all_ranks_are_read_and_written_as_tables(tmp_path: Path) -> 
     write_rows(tmp_path / "metrics.jsonl", *scores)
     records = read_records(tmp_path)
     write_tables(records, tmp_path)
-    assert records.totals == {
-        key: value for key, value in TOTALS.items() if key not in ("row", "shard")
-    }
+    counts = {"version": 3, "applied": 1, "dropped": 1}
+    assert records.totals == {"elapsed_s": 5.0, **counts, "parts": {"applied": 1, "dropped": 1}}
     assert list(records.metrics["version"]) == [0, 2]
     for name in ("trace", "updates", "computations", "metrics"):
         table = pd.read_parquet(tmp_path / f"{name}.parquet")
@@ -199,6 +198,7 @@ def test_what_several_servers_show_is_put_together_tick_by_tick(tmp_path: Path) 
         ([0.0, 0.0], 0, 0.1),
         ([4.0, 0.0], 2, 1.0),
         ([4.0, 2.0], 3, 2.2),
+        ([4.0, 3.0], 3, 3.1),
         ([9.0, 8.0], 8, 9.0),
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.collect import Records, computations, metrics, transfers, updates
+from experiments.collect import Records, computations, metrics, totals, transfers, updates
 from experiments.outcome import result_line
 from experiments.overrides import validate
 from experiments.schema import RunConfig
@@ -55,6 +55,11 @@ def told(*rows: dict[str, Any]) -> pd.DataFrame:
     return updates([*rows, {"row": "totals", "shard": 0, "version": 999}])
 
 
+def ended(applied: int, dropped: int) -> dict[str, Any]:
+    counts = {"version": applied, "applied": applied, "dropped": dropped}
+    return {"row": "totals", "shard": 0, "shards": 1, "elapsed_s": 6.5, **counts}
+
+
 def computation(overran: bool) -> dict[str, Any]:
     times = {"started_s": 0.0, "real_s": 0.1, "emulated_s": 0.3}
     return {"row": "computation", "worker": 0, "iteration": 0, "overran": overran, **times}
@@ -81,7 +86,7 @@ def records() -> Records:
         told(*(update(delay) for delay in (0, 1, 2, 3)), update(99, "dropped")),
         computations([computation(False)] * 50),
         scores(2.3, 1.0, 0.4, 0.6),
-        {"shards": 1, "version": 4, "elapsed_s": 6.5, "applied": 4, "dropped": 1},
+        totals([ended(4, 1)]),
     )
 
 
@@ -136,7 +141,8 @@ def test_time_to_target_is_the_first_snapshot_at_or_past_it(
 
 def test_of_several_servers_the_mean_is_told(config: RunConfig, records: Records) -> None:
     """Two servers have applied four updates' shares between them."""
-    several = dataclasses.replace(records, totals={**records.totals, "shards": 2})
+    both = [{**ended(3, 1), "shards": 2}, {**ended(1, 0), "shard": 1, "shards": 2}]
+    several = dataclasses.replace(records, totals=totals(both))
     summary = finished(config, None, LOSS, several)
     assert (summary["status"], summary["updates_applied"]) == ("finished", 2)
 
@@ -171,7 +177,7 @@ def test_more_than_two_percent_of_overruns_make_a_run_invalid(
         (
             {
                 "updates": told(update(0, "dropped")),
-                "totals": {"shards": 1, "elapsed_s": 1.0, "applied": 0, "dropped": 1},
+                "totals": totals([ended(0, 1)]),
             },
             "no update was applied",
         ),

@@ -84,7 +84,22 @@ REFUSALS = [
         "policy.step_rule=adadelay",
         "policy.step_rule=adadelay: must be constant with workload=plda_sotu",
     ),
-    ("policy.aggregators=9", "policy.aggregators=9: must be at most cluster.workers=8"),
+    ("policy.aggregators=9", "policy.aggregators=9: must be at most 8 with cluster.workers=8"),
+    ("policy.aggregators=8 cluster.colocated=true", "aggregators=8: must be at most 7 with"),
+    ("cluster.servers=0", "cluster.servers=0: must be an integer, at least 1, at most 1000"),
+    (
+        "policy=ring_allreduce cluster.servers=2",
+        "cluster.servers=2: must be 1 with policy=ring_allreduce, which has no server",
+    ),
+    (
+        "policy=mpi_allreduce cluster.colocated=true",
+        "cluster.colocated=true: must be false with policy=mpi_allreduce, which has no server",
+    ),
+    (
+        "cluster.colocated=true cluster.servers=9",
+        "cluster.servers=9: must be at most cluster.workers=8 with cluster.colocated=true",
+    ),
+    ("cluster.servers=195", "cluster.workers=8, cluster.servers=195: these are 204 ranks"),
     ("cluster.workers=1 policy=ring_allreduce", "cluster.workers=1: must be at least 2 with"),
     ("cluster=hostfile", "cluster.hostfile=null: must be the path of an Open MPI hostfile"),
     ("cluster.hostfile=/nowhere/hosts", "cluster.hostfile=/nowhere/hosts: must be the path of an"),
@@ -96,7 +111,7 @@ REFUSALS = [
     ),
     # what real ranks cannot do
     ("cluster=paper", "cluster=paper: must be another cluster with engine=mpi; engine=virtual"),
-    ("cluster.workers=201", "cluster.workers=201: must be at most 200 with engine=mpi"),
+    ("cluster.workers=201", "ranks with the scheduler's; must be at most 202 with engine=mpi"),
     ("cluster.update_bytes=1e6", "cluster.update_bytes=1000000.0: must be null with engine=mpi"),
     ("cluster.transport=reserved", "cluster.transport=reserved: must be tcp with engine=mpi"),
     ("cluster.hosts_per_rack=4", "cluster.hosts_per_rack=4: must be null with engine=mpi"),

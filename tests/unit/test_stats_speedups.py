@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis import paper
+from analysis.names import variant_name
 from analysis.speedups import (
     Cell,
     SpeedupTable,
@@ -20,7 +21,7 @@ from analysis.speedups import (
 )
 from analysis.stats import PairedRatio
 from analysis.table_numbers import cell_numbers, table_claims, table_numbers
-from analysis.variants import ASYNC, PAPER_MODE, PIPELINED, RING, variant_name
+from analysis.variants import ASYNC, PAPER_MODE, PIPELINED, RING
 
 INF = math.inf
 PAPER = dict(paper.SPEEDUP)
@@ -67,6 +68,10 @@ def test_variants_are_named_by_policy_and_aggregation() -> None:
     assert variant_name("mlfabric_a", "paper") == variant_name("mlfabric_a", None) == "mlfabric_a"
     assert variant_name("mlfabric_a", "pipelined") == PIPELINED
     assert variant_name("async_ps", None) == ASYNC
+    assert variant_name("async_ps", None, 30) == "async_ps, 30 servers"
+    several = variant_name("mlfabric_a", "pipelined", 8, colocated=True)
+    assert several == "mlfabric_a pipelined, 8 servers beside workers"
+    assert variant_name("ssp", None, 1, colocated=True) == "ssp, 1 server beside workers"
 
 
 def test_a_ratio_is_taken_pair_by_pair() -> None:

@@ -43,6 +43,29 @@ def test_without_training_every_update_has_one_size() -> None:
     assert plan.context.model_bytes == 102_000_000
 
 
+def test_several_servers_keep_a_part_each() -> None:
+    settings = ["cluster=paper", "cluster.servers=4", "policy=async_ps"]
+    plan = virtual_plan(one(*settings), conserved=False, model=MODEL)
+    assert plan.servers == ("server1", "server2", "server3", "server4")
+    assert plan.hosts[:6] == ("scheduler", *plan.servers, "w1")
+    told = [(context.server, context.model_bytes) for context in plan.contexts]
+    assert told == [(server, 25_500_000) for server in plan.servers]
+    assert Link("server4", "ingress") in plan.link_bytes_per_s
+    timed = virtual_plan(one(*settings, "workload.timing_only=true"), conserved=False, model=None)
+    assert timed.wire.nominal_bytes == 25_500_000
+
+
+def test_servers_beside_workers_have_no_hosts_of_their_own() -> None:
+    beside = ["cluster.servers=3", "cluster.colocated=true", "cluster.hosts_per_rack=4"]
+    config = one(*beside, "network=ns1", "network.include_server=true")
+    plan = virtual_plan(config, conserved=False, model=MODEL)
+    assert plan.servers == ("w1", "w2", "w3")
+    assert plan.hosts == ("scheduler", *(f"w{n}" for n in range(1, 9)))
+    assert plan.context.topology.above["w1"] == "r1"
+    alone = virtual_plan(one(*beside, "network=ns1"), conserved=False, model=MODEL)
+    assert plan.rate_events == alone.rate_events
+
+
 def test_settings_reach_the_plan() -> None:
     asked = {
         "message_s": 0.25,

@@ -58,7 +58,7 @@ class Scene:
         self.streams = Streams(plan, self.agenda, hosts, in_order=False, watched=True)
 
     def send(self, src, dst, n_bytes, inputs=()):
-        return self.streams.send(src, dst, {}, NOTHING, n_bytes, inputs)
+        return self.streams.send(src, dst, {"shard": 0}, NOTHING, n_bytes, inputs)
 
     def slow_down(self, host, factor, at_s):
         links = [(Link(host, way), RATE * factor) for way in ("egress", "ingress")]

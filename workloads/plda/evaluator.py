@@ -50,6 +50,7 @@ class PldaEvaluator:
 
     def _phi(self, model: NDArray[np.int32]) -> NDArray[np.float32]:
         topics, beta = self._workload.topics, np.float32(self._workload.beta)
-        counts = model[:-topics].reshape(-1, topics).astype(np.float32)
-        totals = model[-topics:].astype(np.float32) + np.float32(counts.shape[0]) * beta
-        return np.asarray((counts + beta) / totals, dtype=np.float32)
+        counts = model[:-topics].reshape(-1, topics)
+        # Of several servers' shards, the model's own totals may be those of another version.
+        totals = counts.sum(axis=0).astype(np.float32) + np.float32(counts.shape[0]) * beta
+        return np.asarray((counts.astype(np.float32) + beta) / totals, dtype=np.float32)

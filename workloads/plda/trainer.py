@@ -46,7 +46,8 @@ class PldaTrainer:
     def compute(self, view: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Resample the next minibatch; return the change of the counts.
 
-        `view` int32[(W + 1) * K] must hold this worker's own tokens as it left them. Returns
+        `view` int32[(W + 1) * K] must hold this worker's own tokens as it left them; others' may be
+        in the totals and not yet in the words, or the reverse, with several servers. Returns
         (indices int32 strictly increasing, values int32 without zeros), totals included; the values
         add up to zero over the word part and over the totals.
         """

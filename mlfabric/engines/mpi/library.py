@@ -36,7 +36,7 @@ class LibrarySums:
     def start(self, update: Payload) -> None:
         """Begin the next operation; the one before has ended."""
         self._own = update
-        self._node.waiting_for = "other workers to be ready for the next all-reduce"
+        self._node.waits["worker"] = "other workers to be ready for the next all-reduce"
         self._node.send(self._workers[0], "ready")
 
     def _one_is_ready(self, src: str, body: Any) -> None:

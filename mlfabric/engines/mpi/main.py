@@ -71,12 +71,12 @@ def _run(
 ) -> None:
     if node.rank == SCHEDULER_RANK:
         Monitor(node)
-    worker = node.plan.worker(node.host)
+    worker = node.plan.worker_number.get(node.host)
     if worker is not None:
         trainer = make_trainer(worker)
         trainer.warm_up()
         node.computes_with(trainer)
-    roles = _roles_of(node, model)
+    roles = _cast(node, model)
     _meet(node)
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
@@ -87,15 +87,16 @@ def _run(
     node.run_until(lambda: node.begun)
     for role in roles:
         role.start()
-    node.run_until(lambda: node.idle)
+    node.run_until(lambda: node.stopping)
     for role in roles:
         role.finish()
+    node.run_until(lambda: node.idle)
     _part_ways(node)
 
 
-def _roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+def _cast(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
     """The MPI library's own collectives are this engine's alone."""
-    place, works = policies.place(node.plan.policy), node.plan.worker(node.host) is not None
+    place, works = policies.place(node.plan.policy), node.host in node.plan.worker_number
     if place == "workers" and works:
         node.sums_densely()
     if place != "library":

@@ -23,7 +23,8 @@ from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.mpi.waiting import News, Pauses
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_hosts, plans_transfers
-from mlfabric.engines.roles.node import Header
+from mlfabric.engines.roles.names import of_shard
+from mlfabric.engines.roles.node import Header, story
 from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
@@ -50,7 +51,7 @@ class Node:
         self.transport = Transport(comm, plan.context.chunk_bytes, pacing)
         self.news = News()
         self._pauses = Pauses(self.news)
-        self.waiting_for = "the end of the run"
+        self.waits: dict[str, str] = {}
         self.tallies: dict[int, Tally] = {}
         self.activity = 0
         self.may_go = False
@@ -137,7 +138,7 @@ class Node:
 
     def report(self, event: Event, shard: int) -> None:
         if self._coordinators and not self.stopping:
-            self.send(self._coordinators[shard], f"event@{shard}", event)
+            self.send(self._coordinators[shard], of_shard("event", shard), event)
 
     def record(self, row: str, **values: Any) -> None:
         self._records.add(row, **values)
@@ -213,23 +214,19 @@ class Node:
             self.transport.cut(outgoing)
 
     def _on_stream(self, stream: Incoming) -> None:
-        receiver = self._receiver(stream)
-        if receiver is not None:
-            announced, _ = receiver
-            announced(stream)
+        announced, _ = self._receiver(stream)
+        announced(stream)
 
-    def _receiver(self, stream: Incoming) -> tuple[OnStream, OnStream] | None:
-        return self._receivers.get((stream.header["kind"], stream.header["shard"]))
+    def _receiver(self, stream: Incoming) -> tuple[OnStream, OnStream]:
+        return self._receivers[stream.header["kind"], stream.header["shard"]]
 
     def _on_chunk(self, stream: Incoming) -> None:
         for follow in stream.on_progress:
             follow()
         if stream.done:
             self._record_transfer(stream)
-            receiver = self._receiver(stream)
-            if receiver is not None:
-                _, complete = receiver
-                complete(stream)
+            _, complete = self._receiver(stream)
+            complete(stream)
         self._report_arrival(stream)
 
     def _report_arrival(self, stream: Incoming) -> None:
@@ -266,8 +263,7 @@ class Node:
 
     def computes_with(self, trainer: Trainer) -> None:
         """Make this the host of a worker."""
-        worker = self.plan.worker(self.host)
-        assert worker is not None
+        worker = self.plan.worker_number[self.host]
         emulated_s = self.plan.computation_s
         self._computation = Computation(
             trainer, lambda iteration: emulated_s(worker, iteration), self.now, self.news.tell
@@ -296,7 +292,7 @@ class Node:
     def _record_computation(self, found: Computed) -> None:
         self.record(
             "computation",
-            worker=self.plan.worker(self.host),
+            worker=self.plan.worker_number[self.host],
             iteration=found.iteration,
             started_s=found.started_s,
             real_s=found.real_s,
@@ -400,7 +396,7 @@ class Node:
         if time.monotonic() >= self._next_beat and self.begun and not self.stopping:
             self._next_beat = time.monotonic() + HEARTBEAT_S
             tallies = list(self.tallies.values())
-            body = {"activity": self.activity, "waiting": self.waiting_for, "tallies": tallies}
+            body = {"activity": self.activity, "waiting": story(self.waits), "tallies": tallies}
             self.send(self.plan.scheduler, "heartbeat", body)
             self._records.flush()
 

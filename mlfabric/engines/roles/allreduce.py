@@ -44,7 +44,8 @@ class AllReduce:
 
     def start(self, update: Payload) -> None:
         """Begin the next operation; the one before has ended."""
-        self._node.waiting_for = f"messages of all-reduce {self._number} from other workers"
+        story = f"messages of all-reduce {self._number} from other workers"
+        self._node.waits["worker"] = story
         self._begun_s = self._node.now()
         size = update.size if update.indices is None else 0
         pieces = self._sums.pieces(size, update.values.itemsize)
@@ -202,7 +203,7 @@ class AllreduceWorker:
             self._node.snapshot(self._view.values, self._view.version, last=last)
 
     def _compute(self) -> None:
-        self._node.waiting_for = f"its computation of iteration {self._iteration}"
+        self._node.waits["worker"] = f"its computation of iteration {self._iteration}"
         self._node.compute(self._iteration, self._view.values, self._sum)
 
     def _sum(self, iteration: int, update: Payload) -> None:

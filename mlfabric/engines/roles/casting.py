@@ -42,7 +42,7 @@ def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
     """
     if not policies.is_collective(node.plan.policy):
         return [*_servers(node, model), *_workers(node, model)]
-    if node.plan.worker(node.host) is None:
+    if node.host not in node.plan.worker_number:
         return []
     sums = policies.module(node.plan.policy).build(node.plan.context)
     return [allreduce_worker(node, model(), lambda summed: AllReduce(node, sums, summed))]
@@ -58,7 +58,7 @@ def allreduce_worker(
 
 
 def _servers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
-    """The coordinators on this host, and the shares that it serves."""
+    """The coordinators on this host, and the shards that it serves."""
     plan, policy = node.plan, policies.module(node.plan.policy)
     found: list[Role] = []
     for number, host in enumerate(coordinator_hosts(plan)):
@@ -74,9 +74,9 @@ def _servers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
 
 
 def _workers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
-    """The worker on this host: a loop for every share."""
+    """The worker on this host: a loop for every shard."""
     plan, policy = node.plan, policies.module(node.plan.policy)
-    if plan.worker(node.host) is None:
+    if node.host not in plan.worker_number:
         return []
     whole = model()
     cuts = even_cuts(0, len(whole), len(plan.servers))

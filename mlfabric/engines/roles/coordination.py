@@ -28,7 +28,7 @@ class Coordination:
         self._open: dict[str, Update] = {}
         self._number = {worker: n for n, worker in enumerate(shard.context.workers)}
         self._tally = shard.tally()
-        shard.waits_for("events from workers and server")
+        shard.waits_for("coordinator", "events from workers and server")
         shard.on("event", self._on_event)
         if coordinator.reads_rates:
             node.watch_rates(self._rate_changed)

@@ -1,4 +1,4 @@
-"""Names of updates."""
+"""Names of updates, and of the messages of a shard."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from __future__ import annotations
 def update_id(worker: str, iteration: int) -> str:
     """Name of a worker's update; also tells whose it is and which one."""
     return f"{worker}:{iteration}"
+
+
+def of_shard(kind: str, shard: int) -> str:
+    """What messages of a kind are called that belong to one shard."""
+    return f"{kind}@{shard}"
 
 
 def sequence(name: str) -> int:

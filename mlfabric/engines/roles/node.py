@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -15,6 +15,11 @@ from mlfabric.policies.base import Piece
 from mlfabric.treesum import Side
 
 Header = dict[str, Any]
+
+
+def story(waits: Mapping[str, str]) -> str:
+    """What a host waits for, in words."""
+    return ", ".join(waits.values()) or "the end of the run"
 
 
 class Outgoing(Protocol):
@@ -61,7 +66,7 @@ class Role(Protocol):
         """The clock has started."""
 
     def finish(self) -> None:
-        """The run is over; messages are no longer handled."""
+        """The run is over; what is still handled counts for nothing."""
 
 
 class Node(Protocol):
@@ -76,7 +81,8 @@ class Node(Protocol):
     tallies: dict[int, Tally]
     """What is counted on this host, by shard."""
 
-    waiting_for: str
+    waits: dict[str, str]
+    """What each part of this host waits for, for whoever looks why nothing moves."""
     held_version: int
     """Version of the model that a worker holds."""
 

@@ -31,7 +31,7 @@ class Server:
         shard.on("commit", self._commit)
         shard.on("discard", self._discard)
         shard.on("distribute", self._distribute)
-        shard.waits_for("updates")
+        shard.waits_for("server", "updates")
 
     def start(self) -> None:
         """The first snapshot."""

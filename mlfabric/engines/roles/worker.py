@@ -61,7 +61,7 @@ class Worker:
         n_bytes = max(node.wire_bytes(payload), 1)  # one that changes nothing is still sent
         self._ready_s = node.now()
         update = Update(name, node.host, n_bytes, self._view.version, self._ready_s, payload.norm())
-        self._shard.waits_for(f"update {name} to be applied or dropped")
+        self._shard.waits_for("worker", f"update {name} to be applied or dropped")
         if self._sends_at_once:
             header = self._header(name, "update", (name,))
             node.stream(self._shard.context.server, {**header, "update": update}, payload)
@@ -77,7 +77,7 @@ class Worker:
             node.on_settled(sequence(name), applied)
         if not applied:
             self._view.dropped(sequence(name))
-        self._shard.waits_for(f"a model newer than version {self._view.version}")
+        self._shard.waits_for("worker", f"a model newer than version {self._view.version}")
         self._asked_s = node.now()
         self._shard.report(ModelRequested(node.host, self._view.version))
 
@@ -85,6 +85,7 @@ class Worker:
         included = stream.header["included"].get(self._node.host, -1)
         self._view.pulled(stream.payload(), stream.header["version"], included)
         self._node.held_version = self._view.version
+        self._shard.waits_for("worker", None)
         self._iteration += 1
         self._compute()
 

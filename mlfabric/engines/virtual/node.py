@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlfabric.engines.plan import Trainer
+from mlfabric.engines.roles.names import of_shard
 from mlfabric.engines.roles.node import Header, Incoming, Outgoing
 from mlfabric.engines.tallies import Tally
 from mlfabric.engines.virtual.plan import VirtualPlan
@@ -32,7 +33,7 @@ class VirtualNode:
     def __init__(self, host: str, world: World) -> None:
         self.host = host
         self.plan: VirtualPlan = world.plan
-        self.waiting_for = "the end of the run"
+        self.waits: dict[str, str] = {}
         self.tallies: dict[int, Tally] = {}
         self.held_version = 0
         self.on_settled: Callable[[int, bool], None] | None = None
@@ -73,7 +74,7 @@ class VirtualNode:
     def report(self, event: Event, shard: int) -> None:
         coordinators = self._world.coordinators
         if coordinators:
-            self.send(coordinators[shard], f"event@{shard}", event)
+            self.send(coordinators[shard], of_shard("event", shard), event)
 
     def record(self, row: str, **values: Any) -> None:
         values["row"] = row
@@ -162,7 +163,7 @@ class VirtualNode:
     ) -> None:
         """The real update is computed now, from the view as it is now, and is there in time."""
         payload, started_s = self._compute(view), self.now()
-        worker = self._world.worker_number[self.host]
+        worker = self.plan.worker_number[self.host]
         seconds = self.plan.computation_s(worker, iteration)
         row = (worker, iteration, started_s, seconds)
         self._agenda.after(seconds, self._computed, row, payload, done)

@@ -17,7 +17,8 @@ class Wire:
     """How large a payload is on the virtual wire.
 
     `byte_scale` multiplies every size, so that a small model stands in for a large one. With
-    `nominal_bytes` nothing is computed and every update and model has that size (timing only).
+    `nominal_bytes` nothing is computed and every update and model, of several servers each shard's
+    part of it, has that size (timing only).
     """
 
     byte_scale: float = 1.0

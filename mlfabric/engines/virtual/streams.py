@@ -55,6 +55,11 @@ class Stream:
         return self.content
 
     @property
+    def connection(self) -> tuple[str, str, int]:
+        """The hosts, and the shard, within which streams keep their order."""
+        return self.src, self.dst, self.header["shard"]
+
+    @property
     def looked_at(self) -> bool:
         """Whether there is something to compare the next look with."""
         return self._origin is not None
@@ -127,7 +132,7 @@ class Streams:
         self._shares = Shares(plan.context.seed, 0.0 if in_order else plan.share_spread)
         self._open: dict[Stream, None] = {}
         self._flying: dict[int, Stream] = {}
-        self._connections: dict[tuple[str, str], deque[Stream]] = {}
+        self._connections: dict[tuple[str, str, int], deque[Stream]] = {}
 
     def path(self, src: str, dst: str) -> tuple[Link, ...]:
         """The links from `src` to `dst`."""
@@ -253,15 +258,15 @@ class Streams:
             stream.saw(0.0, self._agenda.now)
 
     def _has_turn(self, stream: Stream) -> bool:
-        """Whether nothing is before it on the connection of its two hosts, which keeps order."""
-        queue = self._connections.setdefault((stream.src, stream.dst), deque())
+        """Whether nothing of its shard is before it between its two hosts: those keep order."""
+        queue = self._connections.setdefault(stream.connection, deque())
         if not queue or queue[0] is not stream:
             queue.append(stream)
         return queue[0] is stream
 
     def _leave(self, stream: Stream) -> None:
         """Its connection is free for the next one."""
-        queue = self._connections.get((stream.src, stream.dst))
+        queue = self._connections.get(stream.connection)
         if queue and queue[0] is stream:
             queue.popleft()
             while queue and queue[0].cut_short:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.engines.roles.casting import coordinator_hosts, plans_transfers
+from mlfabric.engines.roles.node import story
 from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.tallies import Tally, mean_tally
 from mlfabric.engines.virtual.agenda import Agenda
@@ -34,11 +35,11 @@ class World:
         self.plan = plan
         self.agenda = Agenda()
         self.over = False
-        self.versions: dict[int, int] = {}
+        self.versions = [0] * len(plan.servers)
+        self._commits = 0
         self.rows: list[dict[str, Any]] = []
         self.rate_watchers: list[Callable[[str, float], None]] = []
         self.coordinators = coordinator_hosts(plan)
-        self.worker_number = {host: n for n, host in enumerate(plan.context.workers)}
         shards = len(plan.servers)
         self.snapshots = Snapshots(plan.snapshot_interval_s, self._take, shards=shards)
         self._on_snapshot = on_snapshot
@@ -52,10 +53,11 @@ class World:
     @property
     def version(self) -> int:
         """Updates applied, in the mean over the servers."""
-        return sum(self.versions.values()) // len(self.plan.servers)
+        return self._commits // len(self.versions)
 
     def changed(self, model: NDArray[Any], version: int, *, last: bool, shard: int) -> None:
         """A shard of the model, wherever it is kept, has this version: so many were applied."""
+        self._commits += version - self.versions[shard]
         self.versions[shard] = version
         self.snapshots.offer(model, version, self.agenda.now, last=last, shard=shard)
 
@@ -119,5 +121,5 @@ class World:
 
     def _story(self) -> str:
         return "; ".join(
-            f"{host} waits for {node.waiting_for}" for host, node in self.nodes.items()
+            f"{host} waits for {story(node.waits)}" for host, node in self.nodes.items()
         )
