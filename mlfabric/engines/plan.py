@@ -58,12 +58,25 @@ class RunPlan:
 
     @cached_property
     def contexts(self) -> tuple[PolicyContext, ...]:
-        """What the policy is told that looks after each server's shard."""
+        """What the policy is told that looks after each server's shard.
+
+        A worker sends to all servers at once: of its link, each may count on an equal part [ours].
+        """
         context, count = self.context, len(self.servers)
         if count == 1:
             return (context,)
-        size = math.ceil(context.model_bytes / count)
+        shared = {worker: context.line_bytes_per_s[worker] / count for worker in context.workers}
         return tuple(
-            replace(context, server=server, model_bytes=size, seed=context.seed + shard)
+            replace(
+                context,
+                server=server,
+                line_bytes_per_s={
+                    **context.line_bytes_per_s,
+                    **shared,
+                    server: context.line_bytes_per_s[server],
+                },
+                model_bytes=math.ceil(context.model_bytes / count),
+                seed=context.seed + shard,
+            )
             for shard, server in enumerate(self.servers)
         )

@@ -50,6 +50,8 @@ def test_several_servers_keep_a_part_each() -> None:
     assert plan.hosts[:6] == ("scheduler", *plan.servers, "w1")
     told = [(context.server, context.model_bytes) for context in plan.contexts]
     assert told == [(server, 25_500_000) for server in plan.servers]
+    lines = plan.contexts[1].line_bytes_per_s
+    assert (lines["server2"], lines["w1"]) == (1.25e9, 1.25e9 / 4)
     assert Link("server4", "ingress") in plan.link_bytes_per_s
     timed = virtual_plan(one(*settings, "workload.timing_only=true"), conserved=False, model=None)
     assert timed.wire.nominal_bytes == 25_500_000
