@@ -66,10 +66,21 @@ class DistributeModel(NamedTuple):
     edges: tuple[tuple[str, str, str], ...]
 
 
+class Probe(NamedTuple):
+    """`src` sends `bytes` that mean nothing to `dst`, so that the rate of idle links is seen."""
+
+    transfer: str
+    src: str
+    dst: str
+    bytes: int
+
+
 class WakeAt(NamedTuple):
     """Report `Woken` at time `at_s`."""
 
     at_s: float
 
 
-Action = StartTransfer | CancelTransfer | DropUpdate | CommitGroup | DistributeModel | WakeAt
+Action = (
+    StartTransfer | CancelTransfer | DropUpdate | CommitGroup | DistributeModel | Probe | WakeAt
+)

@@ -94,6 +94,7 @@ class Params:
             "aggregators": None,
             "aggregator_choice": "random",
             "bandwidth": "measured",
+            "probes": False,
         }
         policy = POLICIES[self.mode]
         return SessionSettings(policy, options, self.bytes_per_s, self.watchdog_s, self.seed)

@@ -45,6 +45,7 @@ from mlfabric.planning.commits import (
 from mlfabric.planning.loads import LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
 from mlfabric.planning.planner import plan, warm_up
+from mlfabric.planning.probes import Probes
 from mlfabric.planning.pulls import Pulls
 from mlfabric.planning.queue import StartQueue
 from mlfabric.planning.rates import RateEstimator
@@ -92,6 +93,7 @@ class Scheduler:
         self._held_until: float | None = None
         self._names = (f"t{number}" for number in itertools.count(1))
         self._pulls = Pulls(settings, self._loads, self._names)
+        self._probes = Probes(settings, self._rates, self._loads, self._names)
         self._numbers = itertools.count()
         warm_up()  # nothing is compiled once events come
 
@@ -112,7 +114,10 @@ class Scheduler:
         if self._waiting.count:
             actions += self._plan(now)
         actions += self._start_transfers(now)
-        return actions + self._distribute(now)
+        actions += self._distribute(now)
+        if self.settings.probes:
+            actions += self._probes.due(now)
+        return actions
 
     # -- events ------------------------------------------------------------------------------
 
@@ -135,6 +140,8 @@ class Scheduler:
 
     def _handle_transfer_done(self, event: TransferDone, now: float) -> None:
         self._loads.stop(event.transfer)
+        if self._probes.ended(event.transfer, event.bytes_per_s, now):
+            return
         transfer = self._flying.pop(event.transfer, None)
         if transfer is None:  # it was cancelled while its last bytes were on the wire
             return

@@ -105,6 +105,10 @@ class LinkLoads:
         """Bytes/s that a link has left; negative where more runs than fits."""
         return self._rates[row] - self._taken[row]
 
+    def idle(self, row: int) -> bool:
+        """Whether nothing runs on a link."""
+        return not self._on[row]
+
     def set_rate(self, row: int, bytes_per_s: float) -> None:
         """Believe something else of a link."""
         self._rates[row] = bytes_per_s

@@ -49,6 +49,10 @@ class RateEstimator:
         self._changed.clear()
         return changed
 
+    def doubtful(self, now: float, after_s: float) -> list[Link]:
+        """Links believed to be slow that nothing has confirmed for `after_s` seconds."""
+        return [link for link in self._estimate if now - self._confirmed[link] > after_s]
+
     def told(self, link: Link, bytes_per_s: float, now: float) -> None:
         """Somebody who knows says what the rate is (oracle)."""
         self._confirmed[link] = now

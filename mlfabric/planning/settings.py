@@ -20,8 +20,9 @@ class SchedulerSettings:
     link, and of each switch's uplink; `bandwidth` whether rates are learned from transfers or told
     by the emulator; `rate_memory_s` how long an unconfirmed low estimate is believed; `chunk_bytes`
     what a hop passes on at a time. One plan holds at most `batch_updates`, those that have waited
-    longest. With `synchronous`, updates are applied once all workers' have arrived.
-    `step_rule(version, delay)` is what an update is multiplied by (None: 1).
+    longest. With `synchronous`, updates are applied once all workers' have arrived. With `probes`,
+    idle links that were slow are tried now and then. `step_rule(version, delay)` is what an update
+    is multiplied by (None: 1).
     """
 
     server: str
@@ -40,4 +41,5 @@ class SchedulerSettings:
     topology: Topology = BIG_SWITCH
     batch_updates: int = 256
     synchronous: bool = False
+    probes: bool = False
     step_rule: Callable[[int, int], float] | None = None

@@ -7,6 +7,7 @@ OPTIONS = {
     "aggregators": None,
     "aggregator_choice": "random",
     "bandwidth": "measured",
+    "probes": False,
     "staleness": 3,
     "backups": 1,
     "momentum": 0.0,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mlfabric.actions import CancelTransfer, CommitGroup, DropUpdate, StartTransfer, WakeAt
+from mlfabric.actions import CancelTransfer, CommitGroup, DropUpdate, Probe, StartTransfer, WakeAt
 from mlfabric.events import (
     ModelRequested,
     TransferDone,
     TransferProgress,
     Update,
     UpdateReady,
+    Woken,
 )
 from mlfabric.scheduler import Scheduler, SchedulerSettings
 from mlfabric.topology import Link
@@ -16,7 +17,7 @@ from mlfabric.topology import Link
 LINE = 100.0
 
 
-def scheduler(bound, aggregation="none"):
+def scheduler(bound, aggregation="none", **more):
     workers = ("w1", "w2", "w3", "w4")
     return Scheduler(
         SchedulerSettings(
@@ -33,6 +34,7 @@ def scheduler(bound, aggregation="none"):
             rate_memory_s=100.0,
             chunk_bytes=10,
             seed=0,
+            **more,
         )
     )
 
@@ -165,3 +167,19 @@ def test_a_late_member_of_a_sum_on_its_way_takes_the_others_along():
     assert cancelled == [bringing.transfer, crossing.transfer]
     assert only(actions, DropUpdate) == [DropUpdate("w2:0", "w2", 3), DropUpdate("w3:0", "w3", 3)]
     assert s.handle(TransferDone(bringing.transfer, 100, 1.0), 5.0) == []
+
+
+def test_a_link_that_was_slow_and_is_idle_is_probed_and_found_to_have_recovered():
+    s = scheduler(None, probes=True)
+    (proof,) = only(s.handle(ready("w2"), 0.0), StartTransfer)
+    s.handle(TransferDone(proof.transfer, 100, LINE), 1.0)
+    (slow,) = only(s.handle(ready("w1"), 1.0), StartTransfer)
+    s.handle(TransferDone(slow.transfer, 100, 20.0), 5.0)
+    assert believed(s, "w1", "egress") == 20.0
+    assert not only(s.handle(Woken(), 29.0), Probe)
+    (probe,) = only(s.handle(Woken(), 31.0), Probe)
+    assert (probe.src, probe.bytes) == ("w1", 30)
+    assert probe.dst in ("w2", "w3", "w4")
+    assert s.handle(Woken(), 32.0) == []
+    s.handle(TransferDone(probe.transfer, 30, LINE), 33.0)
+    assert s._rates.rate(Link("w1", "egress"), 33.0) == LINE

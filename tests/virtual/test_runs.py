@@ -367,6 +367,16 @@ def test_a_run_ends_at_its_updates_or_at_a_snapshot():
     assert of(rows, "totals")[0]["elapsed_s"] == seen[3]
 
 
+def test_probes_cross_links_that_were_slow():
+    slow = (RateEvent(0.0, "w1", 0.1), RateEvent(1.0, "w1", 1.0))
+    for probes in (False, True):
+        options = {"probes": probes, "aggregation": "none"}
+        rows = timed(virtual_plan("mlfabric_a", 6, rate_events=slow, options=options))
+        found = [row for row in of(rows, "transfer") if row["kind"] == "probe"]
+        assert bool(found) == probes
+        assert all(row["bytes"] == 30_000 for row in found if row["complete"])
+
+
 def test_reserved_rates_serve_what_started_first():
     """Two transfers on one link: fairly shared both are slow, in order the first is not."""
     plans = [

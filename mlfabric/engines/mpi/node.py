@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
@@ -172,6 +173,10 @@ class Node:
             self._local.append(Incoming(self.rank, header, data))
             return Delivered()
         return self.transport.stream(self._rank_of[dst], header, data)
+
+    def stream_zeros(self, dst: str, header: Header, n_bytes: int) -> OutgoingStream:
+        header = {**header, "sent_s": self.now()}
+        return self.transport.stream(self._rank_of[dst], header, np.zeros(n_bytes, np.uint8))
 
     def pass_on(self, stream: IncomingStream, dst: str, header: Header) -> Outgoing:
         assert isinstance(stream, Incoming)

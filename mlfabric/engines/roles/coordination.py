@@ -8,6 +8,7 @@ from mlfabric.actions import (
     CommitGroup,
     DistributeModel,
     DropUpdate,
+    Probe,
     StartTransfer,
     WakeAt,
 )
@@ -61,6 +62,8 @@ class Coordination:
                 self._tally["version"] = action.version + len(action.updates)
             case DistributeModel():
                 shard.send(server, "distribute", action)
+            case Probe():
+                shard.send(action.src, "probe", action)
             case WakeAt():
                 node.wake_at(action.at_s, lambda: self._on_event(node.host, Woken()))
 

@@ -133,6 +133,9 @@ class Node(Protocol):
     def stream(self, dst: str, header: Header, payload: Payload) -> Outgoing:
         """Start to send a payload; one for this host itself crosses no link."""
 
+    def stream_zeros(self, dst: str, header: Header, n_bytes: int) -> Outgoing:
+        """Start to send bytes that mean nothing."""
+
     def pass_on(self, stream: Incoming, dst: str, header: Header) -> Outgoing:
         """Send on what arrives, as it is and as it comes."""
 

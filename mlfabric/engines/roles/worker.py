@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlfabric.actions import CancelTransfer, StartTransfer
+from mlfabric.actions import CancelTransfer, Probe, StartTransfer
 from mlfabric.engines.roles.names import sequence, update_id
 from mlfabric.engines.roles.node import Header, Incoming, Outgoing
 from mlfabric.engines.roles.server import headers_from
@@ -38,6 +38,8 @@ class Worker:
         shard.receive(("model",), self._model_announced, self._take_model)
         if not shard.serves_here:  # what comes to a server is the server's
             shard.receive(("update", "sum"), self._update_announced, lambda stream: None)
+        shard.receive(("probe",), lambda stream: None, lambda stream: None)
+        shard.on("probe", self._probe)
         shard.on("start", self._start)
         shard.on("cancel", self._cancel)
         shard.on("resolved", self._resolved)
@@ -134,6 +136,13 @@ class Worker:
             final=self._shard.context.server,
             requested_s=requested_s,
         )
+
+    def _probe(self, src: str, action: Probe) -> None:
+        now = self._node.now()
+        header = self._shard.header(
+            "probe", (), transfer=action.transfer, final=action.dst, requested_s=now
+        )
+        self._node.stream_zeros(action.dst, header, action.bytes)
 
     def _cancel(self, src: str, action: CancelTransfer) -> None:
         """As sender, stop; as receiver, throw away what has come, and what may still come."""

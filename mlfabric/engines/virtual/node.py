@@ -93,6 +93,9 @@ class VirtualNode:
     def stream(self, dst: str, header: Header, payload: Payload) -> Stream:
         return self._world.streams.send(self.host, dst, header, payload, self.wire_bytes(payload))
 
+    def stream_zeros(self, dst: str, header: Header, n_bytes: int) -> Stream:
+        return self._world.streams.send(self.host, dst, header, _NOTHING, n_bytes)
+
     def pass_on(self, stream: Incoming, dst: str, header: Header) -> Stream:
         assert isinstance(stream, Stream)
         payload, n_bytes = stream.payload(), stream.n_bytes

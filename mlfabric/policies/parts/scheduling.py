@@ -17,13 +17,15 @@ BATCH_UPDATES = {"none": 1024, "paper": 1024, "refined": 256, "pipelined": 256}
 
 @dataclass(frozen=True)
 class SchedulingOptions:
-    """`aggregators`: how many worker hosts may sum (None: all)."""
+    """`aggregators`: how many worker hosts may sum (None: all but the server's own). With `probes`,
+    links that were slow and are idle are tried with a few chunks now and then."""
 
     ordering: Literal["shortest", "delay_aware"]
     aggregation: Literal["none", "paper", "pipelined"]
     aggregators: Annotated[int, AtLeast(0)] | None
     aggregator_choice: Literal["in_order", "random", "best_fit"]
     bandwidth: Literal["measured", "oracle"]
+    probes: bool
 
 
 def scheduler(
@@ -46,6 +48,7 @@ def scheduler(
         model_bytes=context.model_bytes,
         line_bytes_per_s=context.line_bytes_per_s,
         bandwidth=options["bandwidth"],
+        probes=options["probes"],
         rate_memory_s=context.straggler_period_s,
         chunk_bytes=context.chunk_bytes,
         seed=context.seed,

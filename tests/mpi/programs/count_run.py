@@ -87,7 +87,7 @@ def main(run_dir: Path, policy: str, fail: str, count: str) -> None:
     hosts = tuple(dict.fromkeys(("scheduler", *servers, *workers)))
     policy, _, aggregation = policy.partition(" ")
     options = OPTIONS | {"delay_bound": 2 if fail == "tight" else None}
-    options |= {"aggregation": aggregation or "paper"}
+    options |= {"aggregation": aggregation or "paper", "probes": fail == "paced"}
     context = PolicyContext(
         servers[0], workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
     )
