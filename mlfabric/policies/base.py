@@ -104,7 +104,8 @@ class Piece(NamedTuple):
 class Sums(Protocol):
     """How vectors are summed over all workers, one after another; the same on each of them.
 
-    With `measures` it is told what links have carried in each operation.
+    With `measures` it is to be told what links carry in the operation whose pieces were last asked
+    for.
     """
 
     @property

@@ -37,10 +37,13 @@ LEAF_LANES, LEAF_LANE_BYTES = 16, 8_192
 has sent its last lane [ours]."""
 
 
+MEASURED_EVERY_S = 0.4
+"""Links are looked at about so often: telling all workers costs short operations a few per cent,
+and stragglers stay for longer [ours]."""
+
+
 class Adaptive:
     """Chains of hosts with fast links, the others as leaves."""
-
-    measures = True
 
     def __init__(self, line_bytes_per_s: Sequence[float], chunk_bytes: int) -> None:
         self._line = line_bytes_per_s
@@ -48,16 +51,27 @@ class Adaptive:
         self._rates = list(line_bytes_per_s)
         self._last = list(line_bytes_per_s)
         self._turn = 0
+        self._unmeasured_s = math.inf
+        self.measures = True
 
     def pieces(self, size: int, item_bytes: int) -> Sequence[Piece]:
         members = tuple(chain_members(self._rates))
         leaves = tuple(worker for worker in range(len(self._rates)) if worker not in members)
+        self._count(size * item_bytes, members)
         roots = self._roots(len(members), len(leaves))
         share_bytes = math.ceil(size / len(roots)) * item_bytes
         lanes = max(EVEN_LANES, math.ceil(share_bytes / self._chunk_bytes))
         if leaves:
             lanes = max(lanes, min(LEAF_LANES, share_bytes // LEAF_LANE_BYTES))
         return chained(size, members, leaves, roots, lanes)
+
+    def _count(self, n_bytes: int, members: Sequence[int]) -> None:
+        """Whether the next operation is to be measured; where its size is not known, it is."""
+        chains_s = 2 * n_bytes / min(self._rates[worker] for worker in members)
+        self._unmeasured_s += max(chains_s, n_bytes / min(self._rates))
+        self.measures = not n_bytes or self._unmeasured_s >= MEASURED_EVERY_S
+        if self.measures:
+            self._unmeasured_s = 0.0
 
     def _roots(self, members: int, leaves: int) -> tuple[int, ...]:
         """All members; with leaves, a few, and others each time, as a chain's first link alone
