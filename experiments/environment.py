@@ -7,20 +7,19 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from experiments.paths import ROOT
 
 
-def describe_environment() -> dict[str, Any]:
-    """Git revision and dirtiness, package versions, MPI and machine, fit for JSON."""
+def describe_environment(mpi: str | None) -> dict[str, Any]:
+    """Git revision and dirtiness, package versions, MPI as given, and machine, fit for JSON."""
     return {
         "git": git_state(),
         "python": platform.python_version(),
         "packages": _packages(),
-        "mpi": _first_line([str(Path(sys.executable).with_name("mpirun")), "--version"]),
+        "mpi": mpi,
         "machine": {
             "system": platform.platform(),
             "kernel": platform.release(),

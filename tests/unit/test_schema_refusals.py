@@ -64,10 +64,16 @@ REFUSALS = [
     ("workload=resnet_mnist5k workload.framework=tensorflow", "must be one of torch"),
     (
         "policy.delay_bound=-1",
-        "delay_bound=-1: must be an integer, at least 0 or one of auto",
+        "delay_bound=-1: must be an integer, at least 0, below 1e+06 or one of auto",
     ),
-    ("policy.delay_bound=never", "policy.delay_bound=never: must be an integer, at least 0 or"),
-    ("policy.delay_bound=2.5", "policy.delay_bound=2.5: must be an integer, at least 0 or"),
+    (
+        "policy.delay_bound=never",
+        "policy.delay_bound=never: must be an integer, at least 0, below 1e+06 or",
+    ),
+    (
+        "policy.delay_bound=2.5",
+        "policy.delay_bound=2.5: must be an integer, at least 0, below 1e+06 or",
+    ),
     ("policy.aggregation=some", "aggregation=some: must be one of none, paper, pipelined"),
     ("policy.step_scale=2", "policy.step_scale=2: must be {key: a number, above 0}"),
     ("policy.step_scale.laptop=0", "policy.step_scale.laptop=0: must be a number, above 0"),

@@ -34,13 +34,18 @@ def build_corpus(min_word_count: int, heldout_fraction: float) -> Arrays:
 
     Returns words int32[tokens] (word ids in text order), offsets int64[documents + 1],
     train_documents and heldout_documents int32, vocabulary str[words] (sorted).
-    Raises WorkloadError when the package is missing.
+    Raises WorkloadError when the package is missing, or too few words are left.
     """
     documents = [tokenize(paragraph) for paragraph in _paragraphs()]
     vocabulary = _vocabulary(documents, min_word_count)
     ids = {word: index for index, word in enumerate(vocabulary)}
     coded = [[ids[word] for word in document if word in ids] for document in documents]
     heldout, train = _split(len(coded), heldout_fraction)
+    if not all(any(coded[document] for document in part) for part in (heldout, train)):
+        raise WorkloadError(
+            f"workload.min_word_count={min_word_count}: must be lower; {len(vocabulary)} words of"
+            " the corpus occur so often, and documents to train on or to score hold none of them"
+        )
     return {
         "words": np.fromiter((word for document in coded for word in document), dtype=np.int32),
         "offsets": np.cumsum([0, *map(len, coded)], dtype=np.int64),

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
@@ -107,6 +107,7 @@ class SumSession:
         self._running: deque[Future[Vector]] = deque()
         self._closing = threading.Event()
         self._overdue_s = 0.0
+        self._begun = 0
         self._folder = tempfile.TemporaryDirectory(prefix="mlfabric-")
         hosts = tuple(f"w{rank + 1}" for rank in range(self.size))
         self._plan = _plan(hosts, hosts, settings, Path(self._folder.name), model_bytes=0)
@@ -136,8 +137,8 @@ class SumSession:
 
     def _serve(self) -> None:
         node = self._node = Node.of_world(self._plan)
-        left: set[str] = set()
-        node.on("left", lambda src, body: left.add(src))
+        left: dict[str, int] = {}
+        node.on("left", left.__setitem__)
         node.sums_densely()
         how = policies.module(self._settings.policy).build(node.plan.context)
         sums = AllReduce(node, how, self._summed)
@@ -148,13 +149,26 @@ class SumSession:
                 vector, future = self._asked.get()
                 self._running.append(future)
                 sums.start(dense(vector))
+                self._begun += 1
             self._overdue_s = time.monotonic() + self._settings.watchdog_s
-            node.run_until(lambda: not self._running or time.monotonic() > self._overdue_s)
+            node.run_until(lambda: not self._running or self._is_hopeless(left))
             if self._running:
-                raise NothingMoves(f"all-reduce: no sum within {self._settings.watchdog_s:g} s")
-        node.send_all("left")
+                raise NothingMoves(self._story(left))
+        node.send_all("left", self._begun)
         node.run_until(lambda: len(left) == self.size)
         node.close()
+
+    def _is_hopeless(self, left: Mapping[str, int]) -> bool:
+        """Whether the sum asked for last will not come: somebody has left before it."""
+        too_early = any(count < self._begun for count in left.values())
+        return too_early or time.monotonic() > self._overdue_s
+
+    def _story(self, left: Mapping[str, int]) -> str:
+        begun = self._begun
+        gone = [f"{host} left after {count}" for host, count in left.items() if count < begun]
+        if gone:
+            return f"all-reduce {begun} cannot be made: {', '.join(gone)}; all must ask for as many"
+        return f"all-reduce: no sum within {self._settings.watchdog_s:g} s"
 
     def _idle(self) -> bool:
         return self._closing.is_set() and self._asked.empty() and not self._running

@@ -69,11 +69,20 @@ def raising() -> None:
     api.all_reduce(np.ones(3, np.float32))
 
 
+def leaving() -> None:
+    """One rank leaves while others still ask for sums."""
+    api.register_as_worker(api.Params())
+    for _ in range(2 if api.rank() == 1 else 3):
+        api.all_reduce(np.ones(3, np.float32))
+    api.shutdown()
+
+
 if __name__ == "__main__":
     {
         "sync": sync,
         "async": lambda: unequal("async"),
         "ssp": lambda: unequal("ssp"),
         "raise": raising,
+        "leave": leaving,
     }[sys.argv[1]]()
     print("all right", flush=True)
