@@ -43,8 +43,8 @@ class MpiRun:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
         launch = Launch(self._config, self._run_dir)
         launch.check()
-        if launch.why:
-            print(f"links are shaped in user space: {launch.why}")
+        if launch.emulation == "userspace":
+            print(f"links are shaped in user space{launch.why and ': '}{launch.why}")
         with EvaluatorProcess(self._run_dir) as evaluator:
             self._train(launch, evaluator)
         told = {"worst_link_miss": self._link_miss(launch), "emulation": launch.emulation}

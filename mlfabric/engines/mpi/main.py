@@ -48,7 +48,8 @@ def run(
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"
         print(story, file=sys.stderr, flush=True)
-        write_atomically(plan.run_dir / f"failure-{comm.Get_rank()}.txt", story)
+        if plan.run_dir is not None:
+            write_atomically(plan.run_dir / f"failure-{comm.Get_rank()}.txt", story)
         comm.Abort(1)
 
 
@@ -62,6 +63,7 @@ def _check_size(comm: MPI.Comm, plan: RankPlan) -> None:
 
 
 def _model_of(plan: RankPlan) -> NDArray[Any]:
+    assert plan.run_dir is not None, "the model is to be given"
     found: NDArray[Any] = np.load(plan.run_dir / "model0.npy")
     return found
 
@@ -83,7 +85,8 @@ def _run(
         node.run_until(lambda: time.monotonic() > quiet_until)
         started = time.monotonic()
         node.send_all("begin", (started, boot_identity()))
-        write_atomically(node.plan.run_dir / "clock_start", repr(started))
+        if node.plan.run_dir is not None:
+            write_atomically(node.plan.run_dir / "clock_start", repr(started))
     node.run_until(lambda: node.begun)
     for role in roles:
         role.start()

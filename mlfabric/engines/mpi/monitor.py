@@ -57,12 +57,15 @@ class Monitor:
 
     def _stop_in_time(self, now: float) -> None:
         node = self._node
-        if node.now() >= node.plan.max_seconds or (node.plan.run_dir / "stop").exists():
+        folder = node.plan.run_dir
+        asked = folder is not None and (folder / "stop").exists()
+        if asked or node.now() >= node.plan.max_seconds:
             node.send_all("stop")
             self._last_news = now
 
     def _show_progress(self) -> None:
-        if not self._node.plan.recorded:
+        folder = self._node.plan.run_dir
+        if folder is None:
             return
         node = self._node
         told = [
@@ -70,7 +73,7 @@ class Monitor:
         ]
         counts = mean_tally([*node.tallies.values(), *told], len(node.plan.servers))
         progress = {"elapsed_s": round(node.now(), 3), **counts}
-        write_atomically(self._node.plan.run_dir / "progress.json", json.dumps(progress))
+        write_atomically(folder / "progress.json", json.dumps(progress))
 
     def _story(self, hosts: list[str]) -> str:
         return "; ".join(

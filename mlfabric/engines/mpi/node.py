@@ -64,7 +64,7 @@ class Node:
         self._coordinators = coordinator_hosts(plan)
         self._plans_transfers = plans_transfers(plan)
         self._rank_of = {host: rank for rank, host in enumerate(plan.hosts)}
-        self._records = Records(plan.run_dir, self.rank) if plan.recorded else NoRecords()
+        self._records = Records(plan.run_dir, self.rank) if plan.run_dir else NoRecords()
         self._computation: Computation | None = None
         self._computed: Callable[[int, Payload], None] | None = None
         self._alarms = Alarms()
@@ -148,6 +148,8 @@ class Node:
         self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
     ) -> None:
         """Each rank shows what it has: whoever scores them puts the shards together."""
+        if self.plan.run_dir is None:
+            return
         if self._snapshots is None:
             files = SnapshotFiles(self.plan.run_dir, shard)
             steady = len(self.plan.servers) > 1

@@ -17,11 +17,10 @@ class RankPlan(RunPlan):
 
     `read_rates(now)` returns the bytes/s of every host at a time of the run's clock, where the
     emulator tells (oracle). With `paced`, links are shaped here, in user space, at those rates.
-    `recorded`: rows and progress are written into `run_dir`.
+    Rows, snapshots and failures are written into `run_dir`; None: nothing is.
     """
 
-    run_dir: Path
+    run_dir: Path | None
     read_rates: Callable[[float], Sequence[float]] | None
     paced: bool = False
-    recorded: bool = True
     watchdog_s: float

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import queue
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -16,7 +15,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,9 +106,8 @@ class SumSession:
         self._closing = threading.Event()
         self._overdue_s = 0.0
         self._begun = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="mlfabric-")
         hosts = tuple(f"w{rank + 1}" for rank in range(self.size))
-        self._plan = _plan(hosts, hosts, settings, Path(self._folder.name), model_bytes=0)
+        self._plan = _plan(hosts, hosts, settings, model_bytes=0)
         self._node: Node | None = None
         self._daemon = Daemon(self._serve)
 
@@ -133,7 +130,6 @@ class SumSession:
         if self._node is not None:
             self._node.news.tell()
         self._daemon.join()
-        self._folder.cleanup()
 
     def _serve(self) -> None:
         node = self._node = Node.of_world(self._plan)
@@ -197,10 +193,9 @@ class PushSession:
         self._holds_view = False
         self._trainer = HeldTrainer()
         self._closing = threading.Event()
-        self._folder = tempfile.TemporaryDirectory(prefix="mlfabric-")
         workers = tuple(f"w{number + 1}" for number in range(self.size - FIRST_WORKER_RANK))
         hosts = ("scheduler", "server", *workers)
-        self._plan = _plan(hosts, workers, settings, Path(self._folder.name), model.nbytes)
+        self._plan = _plan(hosts, workers, settings, model.nbytes)
         self._node: Node | None = None
         self._daemon: Daemon | None = None
         self._left: set[str] = set()
@@ -225,7 +220,6 @@ class PushSession:
     def serve(self) -> None:
         """Play the scheduler's or the server's part until all workers have left."""
         self._carry_out()
-        self._folder.cleanup()
 
     def begin(self) -> None:
         """Join as a worker."""
@@ -260,7 +254,6 @@ class PushSession:
             self._daemon.join()
         for handle in self._handles.values():
             handle.set_result(False)
-        self._folder.cleanup()
 
     def _settled(self, iteration: int, applied: bool) -> None:
         self._handles.pop(iteration).set_result(applied)
@@ -342,7 +335,6 @@ def _plan(
     hosts: tuple[str, ...],
     workers: tuple[str, ...],
     settings: SessionSettings,
-    folder: Path,
     model_bytes: int,
 ) -> RankPlan:
     """A run without an emulated cluster, data or end."""
@@ -366,8 +358,7 @@ def _plan(
         computation_s=lambda worker, iteration: 0.0,
         max_seconds=FOR_EVER_S,
         snapshot_interval_s=FOR_EVER_S,
-        run_dir=folder,
+        run_dir=None,
         read_rates=None,
         watchdog_s=settings.watchdog_s,
-        recorded=False,
     )
