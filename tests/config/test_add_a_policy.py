@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs/add-a-policy.md").read_text()
 CODE, SETTINGS = (
     re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1] for language in ("python", "yaml")
 )
-PACKAGES = ("mlfabric", "workloads", "experiments", "conf")
+PACKAGES = ("mlfabric", "workloads", "experiments", "analysis", "conf")
 
 
 def run(project: Path, results: Path, *overrides: str, path: str = "") -> dict:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 
+SERVERS = {"servers": 1, "colocated": False}
 POLICIES = ("mlfabric_a", "ring_allreduce", "async_ps")
 LEVELS = {
     "resnet_mnist5k": ("heldout_loss", 2.3, 0.15),
@@ -54,7 +55,7 @@ class MadeUpRun:
     def planned(self) -> dict[str, Any]:
         """Its row in plan.json."""
         details = {"aggregation": self.aggregation, "engine": "mpi", "delay_bound": 14}
-        return {"fingerprint": self.fingerprint, **self.cell, **details, "workers": 8}
+        return {"fingerprint": self.fingerprint, **self.cell, **details, "workers": 8, **SERVERS}
 
     def metrics(self) -> pd.DataFrame:
         name, start, end = LEVELS[self.workload]
@@ -143,7 +144,7 @@ class Store:
 
     def _write(self, run: MadeUpRun, folder: Path) -> None:
         (folder / "run.json").write_text(json.dumps(run.summary()))
-        cluster = {"bandwidth_bytes_per_s": 3.125e6, "workers": 8}
+        cluster = {"bandwidth_bytes_per_s": 3.125e6, "workers": 8, **SERVERS}
         config = {"cluster": cluster, "policy": {"name": run.policy}}
         if run.aggregation is not None:
             config["policy"]["aggregation"] = run.aggregation
