@@ -7,6 +7,9 @@ ARGS ?=
 # A second MPI beside the environment's, as both have a mpirun.
 MPICH := 5.0.2
 
+GPU_PYTHON ?= 3.12
+GPU_WHEELS := hydra-core omegaconf pydantic pydantic-core annotated-types typing-inspection pyroute2 msgpack
+
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.complete
@@ -14,7 +17,7 @@ PARTIAL := $(VENV)/.partial
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --progress-bar off
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test lint bench reproduce-figures mlflow-ui
+.PHONY: help setup lock test lint bench reproduce-figures gpu-wheels mlflow-ui
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +65,14 @@ bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios 
 
 reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop|full FIGURES=fig4,table1)
 	@$(PY) -m experiments.reproduce --profile $(PROFILE) $(if $(FIGURES),--figures $(FIGURES))
+
+# For machines with GPUs that reach no registry: what the study needs beside PyTorch and mpi4py.
+gpu-wheels: ## collect wheels/ for `python3 -m experiments.gpus --packages wheels` (GPU_PYTHON=3.12)
+	@mkdir -p wheels
+	@$(PYTHON) -m pip download --quiet --no-deps --only-binary=:all: --python-version $(GPU_PYTHON) \
+	  --constraint requirements.lock --dest wheels $(GPU_WHEELS)
+	@$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir wheels \
+	  --constraint requirements.lock antlr4-python3-runtime
 
 mlflow-ui: $(STAMP) ## the MLflow UI on the suite's store
 	@$(VENV)/bin/mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/results/mlflow.db" $(ARGS)

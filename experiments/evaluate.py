@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.build import build_workload
+from experiments.model_report import write_report
 from experiments.schema import read_config
 from experiments.shards import ShardedSnapshots
 from workloads.base import Vector, WorkloadError
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
     """Prepare and evaluate the run whose folder is the one argument."""
     run_dir = Path(arguments[0])
     config = read_config(run_dir / "config.json")
-    workload = build_workload(config)
+    workload = build_workload(config.workload, config.seed)
     try:
         workload.prepare()
     except WorkloadError as error:
@@ -39,12 +40,16 @@ def main(arguments: list[str]) -> int:
     _publish(workload.initial_model(), run_dir / "model0.npy")
     _step_back()
     evaluator = workload.evaluator()
+    last: Vector | None = None
     with (run_dir / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
         for model, version, elapsed_s in follow(run_dir / "snapshots", config.cluster.servers):
             scores = evaluator.evaluate(model)
             row = {"version": version, "elapsed_s": elapsed_s, **scores}
             metrics.write(json.dumps(row) + "\n")
             metrics.flush()
+            last = model
+    if last is not None:
+        write_report(evaluator, last, run_dir)
     return 0
 
 

@@ -55,6 +55,11 @@ class EvaluatorProcess:
             raise RunFailed(f"the evaluator ended with status {status}: {last} (see {self._log})")
         return False
 
+    def told(self) -> str:
+        """The last line that it printed, such as how far it is; "" before the first."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines[-1] if lines else ""
+
     def finish(self) -> None:
         """Tell it that no more snapshots will come."""
         (self._run_dir / "snapshots").mkdir(exist_ok=True)

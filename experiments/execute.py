@@ -6,7 +6,7 @@ import json
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from experiments.build import build_workload
 from experiments.collect import Records, write_tables
@@ -22,9 +22,11 @@ from experiments.progress import Progress
 from experiments.schema import RunConfig, to_plain, write_config
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, finished, unfinished
-from experiments.tracking import Recorder, flat_params
 from mlfabric.errors import MlfabricError, SettingError
 from workloads.base import Workload, WorkloadError
+
+if TYPE_CHECKING:
+    from experiments.tracking import Recorder
 
 
 class Engine(Protocol):
@@ -56,6 +58,7 @@ class _Run:
         self._summary_path = run_dir / "run.json"
         self._recorder: Recorder | None = None
         self._progress = Progress()
+        self._workload = build_workload(config.workload, config.seed)
 
     def execute(self) -> Outcome:
         try:
@@ -71,28 +74,37 @@ class _Run:
 
     def _open_record(self) -> None:
         """The MLflow run and what the run depends on, before anything else can fail."""
-        environment = describe_environment(_mpi_version(self._config))
+        timed = self._config.workload.timing_only
+        data = "none: timing only" if timed else self._workload.data
+        environment = {**describe_environment(_mpi_version(self._config)), "data": data}
         write_json(environment, self._run_dir / "environment.json")
         settings = to_plain(self._config)
         tags = {
             "fingerprint": fingerprint(json.dumps(settings)),
             "run_dir": str(self._run_dir),
+            "data": environment["data"],
             "git_dirty": str(environment["git"]["dirty"]),
             "mlflow.source.git.commit": str(environment["git"]["revision"]),
         }
+        if self._config.tracking.uri is None:
+            return
+        from experiments.tracking import Recorder, flat_params  # MLflow, only where it is used
+
         name = run_name(self._config)
         self._recorder = Recorder(self._config.tracking, name, tags, flat_params(settings))
 
     def _carried_out(self) -> Summary:
-        assert self._recorder is not None
-        workload = build_workload(self._config)
+        workload = self._workload
         engine = _engine(self._config)
         run = engine(self._config, self._run_dir, workload, self._progress)
         records, told = run.carry_out()
         write_tables(records, self._run_dir)
-        self._recorder.log_scores(records.metrics)
+        run_id = None
+        if self._recorder is not None:
+            self._recorder.log_scores(records.metrics)
+            run_id = self._recorder.run_id
         metric = Metric(workload.metric_name, workload.metric_goal)
-        return finished(self._config, self._recorder.run_id, metric, records) | told
+        return finished(self._config, run_id, metric, records) | told
 
     def _fail(self, text: str) -> Outcome:
         line, _, details = text.partition("\n")

@@ -51,8 +51,9 @@ class MpiRun:
         return read_records(self._run_dir), told
 
     def _train(self, launch: Launch, evaluator: EvaluatorProcess) -> None:
-        self._progress.show("preparing the workload")
         while not (self._run_dir / "model0.npy").exists():
+            told = evaluator.told()
+            self._progress.show(f"preparing the workload{told and ': '}{told}")
             if not evaluator.running():
                 raise RunFailed("the evaluator ended before the workload was prepared")
             time.sleep(_POLL_S)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.collect import Records, metrics, records_of
+from experiments.model_report import write_report
 from experiments.plan import straggler_events
 from experiments.progress import Progress, training_line
 from experiments.schema import RunConfig
@@ -52,14 +53,20 @@ class VirtualRun:
         plan = virtual_plan(self._config, workload.conserved, model)
         evaluator = workload.evaluator()
 
+        last = model
+
         def score(model: NDArray[Any], version: int, elapsed_s: float) -> bool:
+            nonlocal last
+            last = model
             scores = evaluator.evaluate(model)
             self._scores.append({"version": version, "elapsed_s": elapsed_s, **scores})
             return self._is_enough()
 
         count = self._config.cluster.workers
         self._write_trace(plan.rate_events)
-        return run(plan, model, lambda worker: workload.trainer(worker, count), score, self._show)
+        rows = run(plan, model, lambda worker: workload.trainer(worker, count), score, self._show)
+        write_report(evaluator, last, self._run_dir)
+        return rows
 
     def _time(self) -> Rows:
         self._write_trace(straggler_events(self._config))

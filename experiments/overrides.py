@@ -210,7 +210,7 @@ def _flat(node: DictConfig, prefix: str) -> Iterator[str]:
 
 def _check_key(key: str, known: frozenset[str]) -> None:
     group, _, rest = key.partition(".")
-    if group in GROUPS and rest in ("name", "kind", "dataset"):
+    if group in GROUPS and rest in ("name", "kind", "dataset", "corpus"):
         allowed = ", ".join(choices(group))
         raise SettingError(f"{key}: follows from the choice; set {group}=, one of {allowed}")
     if key in known or key in GROUPS or key.startswith("hydra/"):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 from annotated_types import Ge, Gt, Lt
 from pydantic.dataclasses import dataclass
 
-from experiments.strict import STRICT
+from experiments.strict import STRICT, derived
 from mlfabric import policies
 from mlfabric.policies.base import AtLeast, Below
 
@@ -35,9 +35,7 @@ def policy_class(name: str) -> type[PolicyConfig]:
     options = policies.module(name).Options
     hints = get_type_hints(options, include_extras=True)
     annotations = {"name": Literal[name]} | {key: _bounded(hint) for key, hint in hints.items()}
-    body = {"__annotations__": annotations, "__module__": __name__, "__doc__": options.__doc__}
-    plain = type(f"{name}_settings", (PolicyConfig,), body)
-    made: Any = dataclass(frozen=True, config=STRICT, kw_only=True)(plain)
+    made = derived(PolicyConfig, f"{name}_settings", annotations, options.__doc__)
     return cast(type[PolicyConfig], made)
 
 

@@ -35,7 +35,7 @@ def _play(run_dir: Path) -> None:
     emulation = os.environ[EMULATION_VARIABLE]
     if emulation == "netns":
         enter(config.cluster.hosts[this_rank()])
-    workload = build_workload(config)
+    workload = build_workload(config.workload, config.seed)
     rates, paced = _rates(config, run_dir, emulation), emulation == "userspace"
     plan = rank_plan(config, run_dir, workload.conserved, rates, paced)
     # Only now: MPI opens its sockets where the process is when it is imported.

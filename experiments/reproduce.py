@@ -183,7 +183,7 @@ class Reproduction:
     def _finished(self) -> set[str]:
         tracking = self._runs[0].config.tracking
         wanted = {run.fingerprint for run in self._runs}
-        return finished_fingerprints(tracking.uri, tracking.experiment, wanted)
+        return finished_fingerprints(tracking.store, tracking.experiment, wanted)
 
     def _draw(self, figures: Sequence[str]) -> bool:
         command = [sys.executable, "-m", "analysis.draw", "--plan", str(self._plan_file)]

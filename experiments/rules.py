@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.allowed import shown
-from experiments.sections import MpiEngineConfig, PldaConfig
+from experiments.build import build_workload
+from experiments.sections import MpiEngineConfig
 from mlfabric import policies
 from mlfabric.emulation.stragglers import read_trace
 from mlfabric.errors import SettingError
 
 if TYPE_CHECKING:
     from experiments.schema import RunConfig
+
+MAX_LAPTOP_BATCH = 8
 
 MAX_RANKS = 202
 """Scheduler, servers and workers that are ranks of their own, at most [ours]."""
@@ -72,7 +75,7 @@ def _some_are_waited_for(config: RunConfig) -> str | None:
 
 def _counts_are_applied_whole(config: RunConfig) -> str | None:
     """A scaled or remembered count would be no count."""
-    if not isinstance(config.workload, PldaConfig):
+    if not build_workload(config.workload, config.seed).conserved:
         return None
     for key, plain in (("step_rule", "constant"), ("momentum", 0.0)):
         asked = getattr(config.policy, key, plain)
@@ -82,6 +85,23 @@ def _counts_are_applied_whole(config: RunConfig) -> str | None:
                 f" workload={config.workload.name}, whose updates are counts"
             )
     return None
+
+
+def _workload_can_be_had(config: RunConfig) -> str | None:
+    if config.workload.timing_only:
+        return None
+    return build_workload(config.workload, config.seed).problem()
+
+
+def _batches_are_small_on_two_cores(config: RunConfig) -> str | None:
+    """So that a computation's nominal time is longer than its real one [ours]."""
+    asked = getattr(config.workload, "batch_size", 0)
+    if asked <= MAX_LAPTOP_BATCH or not config.cluster.name.startswith("laptop"):
+        return None
+    return (
+        f"workload.batch_size={asked}: must be at most {MAX_LAPTOP_BATCH} with"
+        f" cluster={config.cluster.name}"
+    )
 
 
 def _library_is_shaped_below(config: RunConfig) -> str | None:
@@ -196,12 +216,14 @@ def _watchdog_outlasts_computation(config: RunConfig) -> str | None:
 
 def _tracking_is_a_database(config: RunConfig) -> str | None:
     uri = config.tracking.uri
+    if uri is None:
+        return None
     is_folder = uri.startswith("sqlite:///") and Path(uri.removeprefix("sqlite:///")).is_dir()
     if uri.startswith(("sqlite:////", "http://", "https://")) and not is_folder:
         return None
     return (
-        f"tracking.uri={config.tracking.uri}: must be sqlite:/// and an absolute path,"
-        " or the address of an MLflow server"
+        f"tracking.uri={uri}: must be sqlite:/// and an absolute path, or the address of an"
+        " MLflow server; tracking=none records in the run's folder alone"
     )
 
 
@@ -284,6 +306,8 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _servers_have_hosts,
     _some_are_waited_for,
     _counts_are_applied_whole,
+    _workload_can_be_had,
+    _batches_are_small_on_two_cores,
     _library_is_real,
     _library_is_shaped_below,
     _virtual_hosts_are_no_machines,

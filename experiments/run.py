@@ -22,6 +22,7 @@ from experiments.outcome import Outcome, sweep_summary
 from experiments.overrides import launches, search_path, validate
 from experiments.paths import CONF
 from experiments.schema import RunConfig, from_omegaconf
+from experiments.sections import TrackingConfig
 from mlfabric.errors import SettingError
 
 REFUSED = 2
@@ -61,14 +62,12 @@ def _launches(arguments: list[str], options: argparse.Namespace) -> list[list[st
 
 def _run_all(commands: list[list[str]], jobs: list[RunConfig]) -> int:
     from experiments.errors import RunFailed
-    from experiments.tracking import create_store
 
     interrupt_once()
     done: list[tuple[str, Outcome]] = []
     try:
         for tracking in dict.fromkeys(job.tracking for job in jobs):
-            create_store(tracking)
-            print(f"tracking: {tracking.uri}", flush=True)
+            _open_store(tracking)
         for command in commands:
             _hydra(command, lambda cfg: done.append(_run_one(cfg, len(done), len(jobs))))
     except KeyboardInterrupt:
@@ -81,6 +80,15 @@ def _run_all(commands: list[list[str]], jobs: list[RunConfig]) -> int:
         if len(jobs) > 1:
             print(sweep_summary(done, len(jobs)), file=sys.stderr)
     return 0 if all(outcome.status == "finished" for _, outcome in done) else 1
+
+
+def _open_store(tracking: TrackingConfig) -> None:
+    """Create it before any run starts, and say where it is."""
+    if tracking.uri is not None:
+        from experiments.tracking import create_store
+
+        create_store(tracking)
+    print(f"tracking: {tracking.uri or 'none'}", flush=True)
 
 
 def _run_one(cfg: DictConfig, index: int, jobs: int) -> tuple[str, Outcome]:

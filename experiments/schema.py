@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,15 +22,15 @@ from experiments.sections import (
     EngineConfig,
     MpiEngineConfig,
     NetworkConfig,
-    PldaConfig,
-    ResnetConfig,
     TrackingConfig,
     VirtualEngineConfig,
-    WorkloadConfig,
 )
 from experiments.strict import STRICT
+from experiments.workload_class import WorkloadConfig, workload_class
 from mlfabric import policies
 from mlfabric.errors import SettingError
+from workloads import kinds
+from workloads.base import WorkloadError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -95,10 +96,13 @@ class RunConfig:
         return asked if isinstance(asked, int) else 2 * (self.cluster.workers - 1)
 
 
-# Sections of which a tag (its key, then class by value) picks the class.
-_TAGGED: dict[str, tuple[str, dict[str, type[Any]]]] = {
-    "workload": ("kind", {"plda": PldaConfig, "resnet": ResnetConfig}),
-    "engine": ("name", {"mpi": MpiEngineConfig, "virtual": VirtualEngineConfig}),
+_ENGINES: dict[str, type[Any]] = {"mpi": MpiEngineConfig, "virtual": VirtualEngineConfig}
+
+# Sections of which a tag picks the class: its key, the values there are, and class by value.
+_TAGGED: dict[str, tuple[str, Sequence[str], Callable[[str], type[Any]]]] = {
+    "policy": ("name", policies.names(), policy_class),
+    "workload": ("kind", kinds.names(), workload_class),
+    "engine": ("name", tuple(_ENGINES), _ENGINES.__getitem__),
 }
 _PLAIN: dict[str, type[Any]] = {
     "cluster": ClusterConfig,
@@ -106,7 +110,7 @@ _PLAIN: dict[str, type[Any]] = {
     "compute": ComputeConfig,
     "tracking": TrackingConfig,
 }
-SECTIONS = (*_PLAIN, "policy", *_TAGGED)
+SECTIONS = (*_PLAIN, *_TAGGED)
 
 
 def from_omegaconf(cfg: DictConfig) -> RunConfig:
@@ -157,19 +161,14 @@ def _section(name: str, values: Any) -> Any:
 def _section_class(name: str, values: dict[str, Any]) -> type[Any]:
     if name in _PLAIN:
         return _PLAIN[name]
-    if name == "policy":
-        return _policy_class(values.get("name"))
-    tag, classes = _TAGGED[name]
+    tag, known, class_of = _TAGGED[name]
     value = values.get(tag)
-    if value not in classes:
-        raise SettingError(f"{name}.{tag}={value}: must be one of {', '.join(classes)}")
-    return classes[value]
-
-
-def _policy_class(name: Any) -> type[PolicyConfig]:
-    if name not in policies.names():
-        raise SettingError(f"policy.name={name}: must be one of {', '.join(policies.names())}")
-    return policy_class(name)
+    if not isinstance(value, str) or value not in known:
+        raise SettingError(f"{name}.{tag}={value}: must be one of {', '.join(known)}")
+    try:
+        return class_of(value)
+    except WorkloadError as error:
+        raise SettingError(str(error)) from None
 
 
 def _built(kind: type[Any], prefix: str, values: dict[str, Any]) -> Any:

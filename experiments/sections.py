@@ -1,4 +1,4 @@
-"""The sections of a run's settings but the policy's, one frozen dataclass each.
+"""The sections of a run's settings but workload and policy, one frozen dataclass each.
 
 They refuse unknown keys, wrong types and values out of range.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator
 from pydantic.dataclasses import dataclass
 
@@ -18,12 +18,6 @@ Positive = Annotated[float, Gt(0)]
 Probability = Annotated[float, Ge(0), Le(1)]
 NotNegative = Annotated[float, Ge(0)]
 Count = Annotated[int, Ge(1)]
-
-
-def _six_n_plus_two(depth: int) -> int:
-    if depth < 8 or depth % 6 != 2:
-        raise ValueError("6n + 2 with n at least 1: 8, 14, 20, 26, 32, …")
-    return depth
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -96,41 +90,6 @@ class ComputeConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class PldaConfig:
-    """LDA by collapsed Gibbs sampling; a push is one minibatch of documents."""
-
-    name: str
-    kind: Literal["plda"]
-    framework: Literal["none"]
-    targets: dict[str, float | None]
-    timing_only: bool
-    topics: Annotated[int, Ge(2)]
-    alpha: Positive
-    beta: Positive
-    minibatch_tokens: Count
-    heldout_fraction: Annotated[float, Gt(0), Le(0.5)]
-    fold_in_sweeps: Count
-    min_word_count: Count
-
-
-@dataclass(frozen=True, config=STRICT)
-class ResnetConfig:
-    """A CIFAR-style residual network; a push is one SGD step with worker-local momentum."""
-
-    name: str
-    kind: Literal["resnet"]
-    framework: Literal["torch"]
-    dataset: Literal["mnist5k", "digits"]
-    targets: dict[str, float | None]
-    timing_only: bool
-    depth: Annotated[int, AfterValidator(_six_n_plus_two)]
-    batch_size: Annotated[int, Ge(1), Le(8)]
-    learning_rate: Positive
-    momentum: Annotated[float, Ge(0), Lt(1)]
-    weight_decay: Annotated[float, Ge(0)]
-
-
-@dataclass(frozen=True, config=STRICT)
 class MpiEngineConfig:
     """Real MPI ranks: where they run, for how long, and how they are watched."""
 
@@ -162,11 +121,16 @@ class VirtualEngineConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class TrackingConfig:
-    """The MLflow store and the MLflow experiment that runs are filed under."""
+    """The MLflow store and the MLflow experiment that runs are filed under; null: no store."""
 
-    uri: str
+    uri: str | None
     experiment: str
 
+    @property
+    def store(self) -> str:
+        """The address of the store, where there is one."""
+        assert self.uri is not None
+        return self.uri
 
-WorkloadConfig = PldaConfig | ResnetConfig
+
 EngineConfig = MpiEngineConfig | VirtualEngineConfig

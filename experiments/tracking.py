@@ -23,6 +23,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from experiments.errors import RunFailed
+from experiments.model_report import FOLDER
 from experiments.sections import TrackingConfig
 
 VALUE_LIMIT = 6000  # characters of a parameter that every store takes
@@ -48,7 +49,7 @@ def create_store(tracking: TrackingConfig) -> str:
     """
     for name in ("alembic", "mlflow"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with _failing_as_run(tracking.uri), _alone(tracking.uri):
+    with _failing_as_run(tracking.store), _alone(tracking.store):
         return _experiment_id(tracking)
 
 
@@ -58,7 +59,7 @@ class Recorder:
     def __init__(
         self, tracking: TrackingConfig, name: str, tags: Mapping[str, str], params: dict[str, str]
     ) -> None:
-        self._uri = tracking.uri
+        self._uri = tracking.store
         self._start_ms = time.time_ns() // 1_000_000
         experiment_id = create_store(tracking)
         with _failing_as_run(self._uri):
@@ -92,7 +93,8 @@ class Recorder:
     def finish(self, status: str, tags: Mapping[str, str], run_dir: Path) -> None:
         """Store the artifacts that exist in run_dir and end the run: FINISHED, FAILED or KILLED."""
         with _failing_as_run(self._uri):
-            for path in (run_dir / name for name in ARTIFACTS):
+            read = sorted((run_dir / FOLDER).glob("*"))
+            for path in (*(run_dir / name for name in ARTIFACTS), *read):
                 if path.exists():
                     patiently(partial(self._client.log_artifact, self.run_id, str(path)))
             self._log_batch(tags=[RunTag(key, value) for key, value in tags.items()])
@@ -136,14 +138,14 @@ def patiently(call: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
 
 
 def _experiment_id(tracking: TrackingConfig) -> str:
-    if database := _database(tracking.uri):
+    if database := _database(tracking.store):
         _make_whole(database)
-    client = MlflowClient(tracking.uri)
+    client = MlflowClient(tracking.store)
     found = patiently(lambda: client.get_experiment_by_name(tracking.experiment))
     if found is not None:
         return str(found.experiment_id)
     location = None
-    if database := _database(tracking.uri):
+    if database := _database(tracking.store):
         location = str(database.with_name("artifacts"))
     return str(patiently(lambda: client.create_experiment(tracking.experiment, location)))
 

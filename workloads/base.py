@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
+from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 
 Vector = NDArray[Any]
 Update = tuple[NDArray[np.int32] | None, Vector]
+
+
+Positive = Annotated[float, Gt(0)]
+Count = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True)
+class Location:
+    """In `Annotated`: a path; whoever reads settings makes it absolute."""
 
 
 class WorkloadError(Exception):
@@ -44,9 +55,17 @@ class Evaluator(Protocol):
     def evaluate(self, model: Vector) -> dict[str, float]:
         """Return one model's metrics, `Workload.metric_name` among them; repeatable."""
 
+    def report(self, model: Vector) -> dict[str, str]:
+        """Return what a person would read of a trained model: texts by file name, often none."""
+
 
 class Workload(Protocol):
-    """A model, its data and its metric, named as in the configuration."""
+    """A model, its data and its metric, named as in the configuration.
+
+    An implementation is a frozen dataclass whose fields are its settings: plain types, `Literal`,
+    or `Annotated` with bounds of annotated_types or with `Location`. `name`, `seed` and `cache_dir`
+    are among them, and `framework`, the training framework or "none".
+    """
 
     @property
     def name(self) -> str:
@@ -66,6 +85,15 @@ class Workload(Protocol):
 
         If so, a dropped update is added to its worker's next one, and a worker's view is the pulled
         model plus all its own deltas that the pulled version does not hold.
+        """
+
+    @property
+    def data(self) -> str:
+        """What is trained on, for the record; says so where it is synthetic."""
+
+    def problem(self) -> str | None:
+        """Say in one line why these settings cannot be carried out, naming key, value and what is
+        allowed; None where they can. Looks for folders, and reads no data.
         """
 
     def prepare(self) -> None:

@@ -20,19 +20,31 @@ Arrays = Mapping[str, NDArray[Any]]
 def publish(folder: Path, build: Callable[[], Arrays]) -> None:
     """Make `folder` hold `<name>.npy` for every array of `build()`, unless it already exists.
 
+    Raises WorkloadError when the folder cannot be written.
+    """
+    publish_folder(folder, lambda staging: save_arrays(staging, build()))
+
+
+def save_arrays(folder: Path, arrays: Arrays) -> None:
+    """Write `<name>.npy` for every array."""
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+
+
+def publish_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Make `folder` hold what `fill(staging)` writes, unless it already exists.
+
     The files are written to a sibling folder that is then renamed, so a reader never sees half of
     them; of two processes that prepare at once one wins and the other's copy is removed.
     Raises WorkloadError when the folder cannot be written.
     """
     if folder.is_dir():
         return
-    arrays = build()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            for name, array in arrays.items():
-                np.save(staging / f"{name}.npy", array)
+            fill(staging)
             _rename(staging, folder)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -41,6 +53,35 @@ def publish(folder: Path, build: Callable[[], Arrays]) -> None:
             f"cannot write prepared data to {folder}: {error.strerror}; "
             "cache_dir must be a folder that can be written"
         ) from error
+
+
+class GrowingArray:
+    """A one-dimensional .npy file that is written piece by piece; a context manager."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self._path = path
+        self._dtype = dtype
+        self._size = 0
+
+    def __enter__(self) -> GrowingArray:
+        self._file = self._path.open("wb")
+        self._write_header()
+        return self
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values of the array's dtype."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self._size += len(values)
+
+    def __exit__(self, *raised: object) -> None:
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+
+    def _write_header(self) -> None:
+        """NumPy leaves room in it for an axis that grows."""
+        told = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._size,)}
+        np.lib.format.write_array_header_1_0(self._file, told)
 
 
 def _rename(staging: Path, folder: Path) -> None:

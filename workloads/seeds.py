@@ -19,6 +19,8 @@ class Purpose(IntEnum):
     ORDER = 4
     SAMPLING = 5
     EVALUATION = 6
+    SYNTHETIC = 7
+    AUGMENTATION = 8
 
 
 def generator(seed: int, purpose: Purpose, *keys: int) -> np.random.Generator:

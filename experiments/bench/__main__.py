@@ -10,6 +10,7 @@ from experiments.bench import (
     fidelity,
     gap,
     planner,
+    sampler,
     scale,
     servers,
     transport,
@@ -28,6 +29,7 @@ BENCHES = {
     "virtual": virtual.main,
     "scale": scale.main,
     "servers": servers.main,
+    "sampler": sampler.main,
 }
 
 

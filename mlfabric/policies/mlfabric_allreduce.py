@@ -84,8 +84,10 @@ class Adaptive:
     def learn(self, bytes_per_s: Mapping[int, float]) -> None:
         """The better of a link's last two rates counts: one message that is taken notice of late
         makes a fast link look slow. None is above that of the line, however close together two
-        are taken notice of."""
+        are taken notice of. One that has become much slower is looked at again at once."""
         self._turn += 1
+        if any(rate < GAIN * self._rates[worker] for worker, rate in bytes_per_s.items()):
+            self._unmeasured_s = math.inf
         for worker, rate in bytes_per_s.items():
             self._rates[worker] = min(max(rate, self._last[worker]), self._line[worker])
             self._last[worker] = rate

@@ -15,10 +15,12 @@ from experiments.paths import CONF
 from mlfabric.errors import SettingError
 from mlfabric.policies import place
 
-# A hostfile and a trace must be given: tested with the settings.
+# A hostfile, a trace and some data must be given: tested with the settings.
+GIVEN = ("plda_nytimes", "resnet_fashion", "resnet_imagenet")
 APART = ("cluster", "engine", "experiment")
 SWEEP = {group: choices(group) for group in GROUPS if group not in APART}
 SWEEP["network"] = [name for name in SWEEP["network"] if name != "trace"]
+SWEEP["workload"] = [name for name in SWEEP["workload"] if name not in GIVEN]
 PLACES = [
     (engine, cluster)
     for engine in choices("engine")

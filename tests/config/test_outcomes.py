@@ -15,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments import execute as execution
-from experiments import execute_mpi
+from experiments import execute_mpi, tracking
 from experiments.errors import RunFailed
 from experiments.evaluator import EvaluatorProcess
 from experiments.execute import execute
@@ -45,6 +45,7 @@ TOTALS = {"row": "totals", "shard": 0, "shards": 1, "elapsed_s": 2.0, **COUNTS}
 
 
 class StubWorkload:
+    data = "none: a stand-in"
     metric_name = "loss"
     metric_goal = "min"
 
@@ -122,7 +123,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> type[StubLaunch]:
 
     monkeypatch.setattr(execute_mpi, "Launch", Fresh)
     monkeypatch.setattr(execute_mpi, "EvaluatorProcess", StubEvaluator)
-    monkeypatch.setattr(execution, "build_workload", lambda config: StubWorkload())
+    monkeypatch.setattr(execution, "build_workload", lambda settings, seed: StubWorkload())
     return Fresh
 
 
@@ -231,7 +232,7 @@ def test_a_run_that_cannot_be_recorded_is_failed(
     def finish(*_: object) -> None:
         raise RunFailed("the store is gone")
 
-    monkeypatch.setattr(execution.Recorder, "finish", finish)
+    monkeypatch.setattr(tracking.Recorder, "finish", finish)
     outcome = execute(settings(store), tmp_path)
     assert outcome.status == "failed"
     assert "not recorded: the store is gone" in outcome.line

@@ -30,6 +30,7 @@ class Descent:
     """Sixteen numbers on their way to 0: each update takes a tenth off; the loss is their mean."""
 
     name = "descent"
+    data = "none: numbers"
     metric_name = "loss"
     metric_goal = "min"
     conserved = False
@@ -59,6 +60,9 @@ class Descent:
     def evaluate(self, model: Vector) -> dict[str, float]:
         return {"loss": float(model.mean())}
 
+    def report(self, model: Vector) -> dict[str, str]:
+        return {"largest.txt": str(model.max())}
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -67,7 +71,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def workload(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "build_workload", lambda config: Descent())
+    monkeypatch.setattr(execution, "build_workload", lambda settings, seed: Descent())
 
 
 def overrides(store: str, *asked: str) -> list[str]:

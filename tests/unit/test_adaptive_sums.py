@@ -41,6 +41,19 @@ def test_operations_that_a_slow_leaf_holds_up_are_looked_at_each():
     assert measured_once(sums)
 
 
+def test_a_link_that_has_become_slow_is_looked_at_again_at_once():
+    sums = Adaptive([RATE] * 12, 65_536)
+    found = []
+    for number in range(6):
+        pieces = sums.pieces(250_000, 4)
+        if sums.measures:
+            found.append(number)
+            sums.learn(dict.fromkeys(range(12), RATE) | {3: RATE / 10})
+        if number == 2:  # after two looks the slow host is a leaf: it is the root of no piece
+            assert 3 not in {piece.root for piece in pieces}
+    assert found[:2] == [0, 1]
+
+
 def measured_once(sums):
     sums.pieces(250_000, 4)
     return sums.measures

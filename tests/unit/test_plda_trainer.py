@@ -101,7 +101,7 @@ def test_warm_up_changes_no_update(workload: Plda) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 8])
 def test_shards_partition_the_documents_by_tokens(workload: Plda, workers: int) -> None:
-    shards = [shard(workload.data_dir, 3, worker, workers) for worker in range(workers)]
+    shards = [shard(workload.prepared_dir, 3, worker, workers) for worker in range(workers)]
     ids = np.concatenate([part.ids for part in shards])
     assert np.array_equal(np.sort(ids), np.arange(DOCUMENTS - HELDOUT))
     fair = word_counts_of_training().sum() / workers

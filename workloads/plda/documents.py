@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.cache import open_array
-from workloads.seeds import Purpose, generator
+from workloads.seeds import SPLIT_SEED, Purpose, generator
+
+_TOKENS_AT_ONCE = 1 << 20
 
 
 class Documents(NamedTuple):
@@ -20,14 +23,45 @@ class Documents(NamedTuple):
     starts: NDArray[np.int64]
 
 
+class Visits(NamedTuple):
+    """The tokens of a minibatch word by word.
+
+    `order[groups[g]:groups[g + 1]]`, int64, are the places of all tokens of word `words[g]`.
+    """
+
+    order: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    words: NDArray[np.int32]
+
+
 def read_documents(folder: Path, ids: NDArray[np.int32]) -> Documents:
-    """Gather documents of the prepared corpus in the given order."""
+    """Copy documents of the prepared corpus in the given order; memory for these alone."""
     words = open_array(folder, "words")
     offsets = open_array(folder, "offsets")
-    lengths = offsets[ids + 1] - offsets[ids]
-    starts = np.concatenate(([0], np.cumsum(lengths)))
-    positions = np.repeat(offsets[ids] - starts[:-1], lengths) + np.arange(starts[-1])
-    return Documents(ids, np.ascontiguousarray(words[positions]), starts)
+    begins = offsets[ids]
+    starts = np.concatenate(([0], np.cumsum(offsets[ids + 1] - begins)))
+    gathered = np.empty(starts[-1], np.int32)
+    for first, last in _pieces(starts):
+        lengths = np.diff(starts[first : last + 1])
+        inside = np.arange(starts[last] - starts[first]) - np.repeat(
+            starts[first:last] - starts[first], lengths
+        )
+        gathered[starts[first] : starts[last]] = words[
+            np.repeat(begins[first:last], lengths) + inside
+        ]
+    return Documents(ids, gathered, starts)
+
+
+def _pieces(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Runs of documents of about as many tokens as are gathered at once."""
+    return list(pairwise(minibatch_bounds(starts, _TOKENS_AT_ONCE).tolist()))
+
+
+def split(documents: int, heldout_fraction: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(held out, to train on): sorted document numbers, the same whatever the seed of a run."""
+    order = generator(SPLIT_SEED, Purpose.SPLIT).permutation(documents).astype(np.int32)
+    heldout = round(documents * heldout_fraction)
+    return np.sort(order[:heldout]), np.sort(order[heldout:])
 
 
 def shard(folder: Path, seed: int, worker: int, workers: int) -> Documents:
@@ -55,3 +89,14 @@ def minibatch_bounds(starts: NDArray[np.int64], minibatch_tokens: int) -> NDArra
     targets = np.arange(1, runs) * starts[-1] / runs
     inner = np.searchsorted(starts, targets)
     return np.unique(np.concatenate(([0], inner, [starts.size - 1])))
+
+
+def visits(documents: Documents, first: int, last: int) -> Visits:
+    """The tokens of documents first..last-1, grouped by word, words rising."""
+    base = documents.starts[first]
+    words = documents.words[base : documents.starts[last]]
+    order = np.argsort(words, kind="stable")
+    ordered = words[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=np.int32(-1)))
+    groups = np.concatenate((begins, [words.size])).astype(np.int64)
+    return Visits(order + base, groups, ordered[begins])

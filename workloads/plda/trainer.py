@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.plda.compilation import compile_kernels, load_kernels
-from workloads.plda.documents import minibatch_bounds, shard
+from workloads.plda.documents import Visits, minibatch_bounds, shard, visits
 from workloads.seeds import Purpose, key64
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 class PldaTrainer:
-    """Samples one minibatch of documents a call, against a scratch copy of the worker's view.
+    """Samples one minibatch of documents a call, against the worker's view, which is left alone.
 
-    Topics of tokens stay here; a document's topic counts are rebuilt from them when it is visited.
+    Topics of tokens, `assigned` int32[tokens], stay here; a document's topic counts are rebuilt
+    from them when it is visited. After so many calls as there are `minibatches` it starts again.
     """
 
     def __init__(self, workload: Plda, worker: int, workers: int) -> None:
@@ -28,7 +29,7 @@ class PldaTrainer:
         self._workers = workers
         self._kernels = load_kernels(workload.cache_dir)
         self._state = np.array([key64(workload.seed, Purpose.SAMPLING, worker)], np.uint64)
-        self._scratch = np.empty(0, np.int32)
+        self._visits: dict[int, Visits] = {}
 
     def warm_up(self) -> None:
         """Compile, or load from numba's cache, every kernel."""
@@ -37,11 +38,13 @@ class PldaTrainer:
     def load(self) -> None:
         """Read this worker's documents and regenerate the initial topics of their tokens."""
         settings = self._workload
-        self._documents = shard(settings.data_dir, settings.seed, self._worker, self._workers)
+        self._documents = shard(settings.prepared_dir, settings.seed, self._worker, self._workers)
         ids, _, starts = self._documents
         key = key64(settings.seed, Purpose.INITIAL_MODEL)
-        self._assigned = self._kernels.initial_topics(ids, starts, key, settings.topics)
-        self._minibatches = cycle(pairwise(minibatch_bounds(starts, settings.minibatch_tokens)))
+        self.assigned = self._kernels.initial_topics(ids, starts, key, settings.topics)
+        bounds = minibatch_bounds(starts, settings.minibatch_tokens)
+        self.minibatches = len(bounds) - 1
+        self._cuts = cycle(pairwise(bounds))
 
     def compute(self, view: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Resample the next minibatch; return the change of the counts.
@@ -51,23 +54,32 @@ class PldaTrainer:
         (indices int32 strictly increasing, values int32 without zeros), totals included; the values
         add up to zero over the word part and over the totals.
         """
-        if self._scratch.size != view.size:
-            self._scratch = np.empty_like(view)
-        scratch, settings = self._scratch, self._workload
-        np.copyto(scratch, view)
+        settings, (first, last) = self._workload, next(self._cuts)
+        seen = self._seen(first, last)
         cells = view.size - settings.topics
-        first, last = next(self._minibatches)
-        self._kernels.gibbs_pass(
-            self._documents.words,
+        table = view[:cells].reshape(-1, settings.topics)
+        table.flags.writeable = False  # the kernel was compiled for such a one
+        totals = view[cells:].copy()
+        changes = np.empty((2, 2 * seen.order.size), np.int32)
+        count = self._kernels.gibbs_pass(
             self._documents.starts,
             first,
             last,
-            self._assigned,
-            scratch[:cells].reshape(-1, settings.topics),
-            scratch[cells:],
+            *seen,
+            self.assigned,
+            table,
+            totals,
             np.float32(settings.alpha),
             np.float32(settings.beta),
             self._state,
+            *changes,
         )
-        changed = np.flatnonzero(scratch != view).astype(np.int32)
-        return changed, scratch[changed] - view[changed]
+        moved = np.flatnonzero(totals != view[cells:])
+        indices = np.concatenate((changes[0, :count], (cells + moved).astype(np.int32)))
+        return indices, np.concatenate((changes[1, :count], (totals - view[cells:])[moved]))
+
+    def _seen(self, first: int, last: int) -> Visits:
+        """How a minibatch is visited: worked out at its first visit, and kept."""
+        if first not in self._visits:
+            self._visits[first] = visits(self._documents, first, last)
+        return self._visits[first]

@@ -10,7 +10,7 @@ import numpy as np
 
 from workloads.base import WorkloadError
 from workloads.cache import Arrays
-from workloads.seeds import SPLIT_SEED, Purpose, generator
+from workloads.plda.documents import split
 
 MIN_PARAGRAPH_WORDS = 30
 WORD = re.compile(r"[a-z]+")
@@ -29,7 +29,7 @@ STOP_WORDS = frozenset(
 )
 
 
-def build_corpus(min_word_count: int, heldout_fraction: float) -> Arrays:
+def build(min_word_count: int, heldout_fraction: float) -> Arrays:
     """Read the corpus and split it.
 
     Returns words int32[tokens] (word ids in text order), offsets int64[documents + 1],
@@ -40,7 +40,7 @@ def build_corpus(min_word_count: int, heldout_fraction: float) -> Arrays:
     vocabulary = _vocabulary(documents, min_word_count)
     ids = {word: index for index, word in enumerate(vocabulary)}
     coded = [[ids[word] for word in document if word in ids] for document in documents]
-    heldout, train = _split(len(coded), heldout_fraction)
+    heldout, train = split(len(coded), heldout_fraction)
     if not all(any(coded[document] for document in part) for part in (heldout, train)):
         raise WorkloadError(
             f"workload.min_word_count={min_word_count}: must be lower; {len(vocabulary)} words of"
@@ -77,9 +77,3 @@ def _paragraphs() -> Iterator[str]:
 def _vocabulary(documents: Iterable[list[str]], min_word_count: int) -> list[str]:
     counts = Counter(word for document in documents for word in document)
     return sorted(word for word, count in counts.items() if count >= min_word_count)
-
-
-def _split(documents: int, heldout_fraction: float) -> tuple[np.ndarray, np.ndarray]:
-    order = generator(SPLIT_SEED, Purpose.SPLIT).permutation(documents).astype(np.int32)
-    heldout = round(documents * heldout_fraction)
-    return np.sort(order[:heldout]), np.sort(order[heldout:])

@@ -1,0 +1,49 @@
+"""Random pixels of ImageNet's shape: for throughput, never for accuracy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from workloads.images.source import Batch
+from workloads.seeds import Purpose, generator
+
+CLASSES = 1000
+BATCHES = 4
+"""So many batches are drawn, and taken in turn."""
+
+SCORED = 16
+
+
+class SyntheticImages:
+    """Noise with random labels (`workloads.images.source.Images`)."""
+
+    classes = CLASSES
+
+    def __init__(self, side: int, seed: int) -> None:
+        self._side = side
+        self._seed = seed
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one image: (side, side, 3)."""
+        return (self._side, self._side, 3)
+
+    def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
+        """A few batches of the worker's own, again and again."""
+        rng = generator(self._seed, Purpose.SYNTHETIC, worker)
+        return itertools.cycle([self._drawn(rng, batch_size) for _ in range(BATCHES)])
+
+    def statistics(self) -> Iterator[Batch]:
+        """One batch."""
+        yield self._drawn(generator(self._seed, Purpose.EVALUATION), SCORED)
+
+    def heldout(self) -> Iterator[Batch]:
+        """Another."""
+        yield self._drawn(generator(self._seed, Purpose.EVALUATION, 1), SCORED)
+
+    def _drawn(self, rng: np.random.Generator, size: int) -> Batch:
+        images = rng.standard_normal((size, *self.shape), np.float32)
+        return Batch(images, rng.integers(0, CLASSES, size))
