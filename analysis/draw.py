@@ -28,6 +28,7 @@ from analysis.figures import (
     fig6,
     fig7,
     fig8,
+    fig9,
     fig10,
     scale,
     table1,
@@ -45,7 +46,8 @@ FROM_RUNS = {
     "scale": scale,
     "claim_halving": claim_halving,
 }
-FIGURES = [*FROM_PLANNER, *FROM_RUNS]
+FROM_MEASUREMENTS = {"fig9": fig9}
+FIGURES = [*FROM_PLANNER, *FROM_MEASUREMENTS, *FROM_RUNS]
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -75,6 +77,8 @@ def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
         stem = folder / "figures" / name
         if name in FROM_PLANNER:
             drawn = _draw_planned(name, folder / "plans" / f"{name}.json", stem)
+        elif name in FROM_MEASUREMENTS:
+            drawn = _draw_measured(name, folder / "measured" / f"{name}.json", stem)
         else:
             drawn = _draw_recorded(name, select_planned(runs, plan.cells(name)), stem)
         lines.append(drawn.line)
@@ -99,6 +103,15 @@ def _draw_planned(name: str, answers: Path, stem: Path) -> Drawn:
     _save(FROM_PLANNER[name].draw(cases), stem)
     line = f"{name}: {stem}.png and .pdf, from the planner"
     return Drawn(line, {name: FROM_PLANNER[name].summarize(cases)})
+
+
+def _draw_measured(name: str, path: Path, stem: Path) -> Drawn:
+    """Draw a figure of what was measured apart; raises AnalysisError where that is absent."""
+    if not path.exists():
+        raise AnalysisError(f"no measurement at {path}: make reproduce-figures writes it")
+    measured, module = json.loads(path.read_text()), FROM_MEASUREMENTS[name]
+    _save(module.draw(measured), stem)
+    return Drawn(f"{name}: {stem}.png and .pdf, measured", {name: module.summarize(measured)})
 
 
 def _draw_recorded(name: str, recorded: Recorded, stem: Path) -> Drawn:
@@ -137,7 +150,8 @@ def _git_says(*arguments: str) -> str:
 def _there(plan: Plan, folder: Path) -> list[str]:
     """The figures that were planned, those of the planner first."""
     answered = [name for name in FROM_PLANNER if (folder / "plans" / f"{name}.json").exists()]
-    return [*answered, *(name for name in FROM_RUNS if name in plan.figures)]
+    measured = [n for n in FROM_MEASUREMENTS if (folder / "measured" / f"{n}.json").exists()]
+    return [*answered, *measured, *(name for name in FROM_RUNS if name in plan.figures)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

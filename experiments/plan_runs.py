@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from experiments.allowed import complaint
 from experiments.fingerprint import fingerprint
+from experiments.measurements import MEASURED
 from experiments.naming import run_name
 from experiments.overrides import choices, composed, launches, validate
 from experiments.paths import CONF
@@ -103,11 +104,13 @@ class PlannedRun:
 class Plan:
     """The runs of each figure, in the order in which they are run.
 
-    `from_planner` are figures that show the planner's answers: they need no runs.
+    `from_planner` are figures that show the planner's answers, `measured` those of what is measured
+    apart: neither needs runs.
     """
 
     profile: str
     from_planner: tuple[str, ...]
+    measured: tuple[str, ...]
     figures: dict[str, list[PlannedRun]]
 
     def runs(self) -> list[PlannedRun]:
@@ -132,9 +135,9 @@ class Plan:
 
 
 def known_figures() -> list[str]:
-    """Figures that can be reproduced: from the planner, then from runs."""
+    """Figures that can be reproduced: from the planner, then the others."""
     from_runs = [name for name in choices("experiment") if name != ADHOC]
-    return planner_figures() + sorted(from_runs, key=_by_number)
+    return planner_figures() + sorted([*from_runs, *MEASURED], key=_by_number)
 
 
 def _by_number(name: str) -> list[tuple[str, int]]:
@@ -149,22 +152,23 @@ def make_plan(profile: str, figures: Sequence[str]) -> Plan:
         if figure not in known_figures():
             raise SettingError(f"figure {figure!r}: unknown; known: {', '.join(known_figures())}")
     from_planner = tuple(figure for figure in planner_figures() if figure in figures)
-    from_runs = [figure for figure in figures if figure not in from_planner]
+    measured = tuple(figure for figure in MEASURED if figure in figures)
+    from_runs = [figure for figure in figures if figure not in (*from_planner, *measured)]
     planned = {figure: _planned(figure, settings) for figure in from_runs}
     for figure, runs in planned.items():
         if not runs:
             raise SettingError(f"figure {figure!r}: profile {profile!r} plans no run of it")
-    return Plan(profile, from_planner, planned)
+    return Plan(profile, from_planner, measured, planned)
 
 
 def figures_of(profile: str) -> list[str]:
     """The known figures that a profile includes; raises SettingError for an unknown profile."""
     settings = read_profile(profile)
-    from_planner = planner_figures()
+    without_runs = (*planner_figures(), *MEASURED)
     return [
         name
         for name in known_figures()
-        if name in from_planner or any(True for _ in cells(name, settings))
+        if name in without_runs or any(True for _ in cells(name, settings))
     ]
 
 

@@ -16,6 +16,7 @@ from analysis.load import finished_fingerprints
 from experiments.child import run_child
 from experiments.files import alone
 from experiments.interrupts import INTERRUPTED, interrupt_once
+from experiments.measurements import write_measurements
 from experiments.paths import RESULTS
 from experiments.plan_runs import Plan, PlannedRun, figures_of, known_figures, make_plan
 from experiments.planner_answers import write_answers
@@ -82,7 +83,7 @@ class Reproduction:
     ) -> None:
         self._plan = plan
         self._runs = plan.runs()
-        self._figures = [*plan.from_planner, *plan.figures]
+        self._figures = [*plan.from_planner, *plan.measured, *plan.figures]
         self._plan_file = results / plan.profile / "plan.json"
         self._run = run
         self._draw_command = draw
@@ -99,6 +100,7 @@ class Reproduction:
         missing = [run for run in self._runs if run.fingerprint not in done]
         if missing and self._plan.from_planner:
             self._draw(self._plan.from_planner)  # what the planner answers waits for no run
+        write_measurements(self._plan.measured, self._plan_file.parent / "measured", _say)
         with self._make_pool() as pool:
             self._pace = Pace(pool.size)
             if self._runs:

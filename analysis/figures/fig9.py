@@ -1,0 +1,65 @@
+"""fig9: bytes that summing LDA's updates saves, against updates summed and against topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import style
+
+PAPER_RATIO = (1.0, 6.0)
+PAPER_K = (0, 600)
+SHOWN_TOPICS = (25, 100, 600)
+SHOWN_SUMMED = (4, 8, 30)
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
+
+
+def draw(measured: dict[str, Any]) -> Figure:
+    """The picture: the ratio against the number of updates summed, and against the topics."""
+    ratios = ratios_of(measured)
+    last = ratios[ratios["sweeps"] == ratios["sweeps"].max()]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(style.PAGE_IN, 2.4), sharey=True)
+    for topics, dashes in zip(SHOWN_TOPICS, _DASHES, strict=True):
+        own = last[last["topics"] == topics]
+        left.plot(own["summed"], own["ratio"], linestyle=dashes, marker="o", label=f"{topics}")
+    for summed, dashes in zip(SHOWN_SUMMED, _DASHES, strict=True):
+        own = last[last["summed"] == summed]
+        right.plot(own["topics"], own["ratio"], linestyle=dashes, marker="o", label=f"{summed}")
+    _paper(left, None)
+    _paper(right, PAPER_K)
+    left.set_xlabel("updates summed")
+    left.set_ylabel("compression ratio\n(bytes of the parts / of their sum)")
+    left.set_title(f"{measured['workers']} workers, after {last['sweeps'].iloc[0]} sweeps")
+    right.set_xlabel("topics K")
+    left.legend(title="topics", title_fontsize=7)
+    right.legend(title="updates summed", title_fontsize=7)
+    for axis in (left, right):
+        for line in axis.get_lines():
+            line.set_markersize(3.0)
+    return figure
+
+
+def summarize(measured: dict[str, Any]) -> dict[str, Any]:
+    """The ratios, by topics, sweeps and number of updates summed; the paper's range."""
+    cells: dict[str, Any] = {}
+    for row in ratios_of(measured).itertuples():
+        place = cells.setdefault(f"K={row.topics}", {}).setdefault(f"sweeps={row.sweeps}", {})
+        place[str(row.summed)] = round(float(row.ratio), 4)
+    return {"paper_ratio": list(PAPER_RATIO), "paper_k": list(PAPER_K), "cells": cells}
+
+
+def ratios_of(measured: dict[str, Any]) -> pd.DataFrame:
+    """Its rows, with `ratio`."""
+    rows = pd.DataFrame(measured["rows"])
+    return rows.assign(ratio=rows["parts_bytes"] / rows["sum_bytes"])
+
+
+def _paper(axis: Axes, ks: tuple[int, int] | None) -> None:
+    """The range of the paper's axes, of which no more is known to us."""
+    axis.axhspan(*PAPER_RATIO, color="0.95", zorder=0)
+    where = axis.get_xlim()[0] if ks is None else ks[0]
+    axis.text(where, PAPER_RATIO[1], " paper's axis: 1 to 6", fontsize=6.5, color="0.4", va="top")
