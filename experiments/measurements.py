@@ -19,7 +19,7 @@ MEASURED: dict[str, Measure] = {"fig9": compression.measure}
 def write_measurements(figures: Sequence[str], folder: Path, tell: Callable[[str], None]) -> None:
     """Write <folder>/<figure>.json; what this very code has written already is kept."""
     for figure in figures:
-        path, mark = folder / f"{figure}.json", fingerprint(figure)
+        path, mark = folder / f"{figure}.json", fingerprint(json.dumps({"figure": figure}))
         if path.exists() and json.loads(path.read_text()).get("fingerprint") == mark:
             continue
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ _MODEL_DTYPES = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32)}
 _COUNT_DTYPES = tuple(np.dtype(d) for d in (np.int8, np.int16, np.int32))
 _WIRE_DTYPES = {d.name: d for d in (*_COUNT_DTYPES, _MODEL_DTYPES["float32"])}
 _FURTHER = 255
+_WIDE = np.dtype(np.int32)
 
 STRIPE = 64
 """Neighboring entries that stay in one piece of a sparse vector that is cut up [ours]."""
@@ -128,16 +129,18 @@ def to_wire(payload: Payload) -> tuple[dict[str, Any], NDArray[np.uint8]]:
     """(description, bytes); the bytes of a dense payload are its own memory, not a copy.
 
     Sparse: distances between indices as bytes, 255 meaning "255 further, and no entry yet"; then
-    values, counts in the smallest integer type that holds them all.
+    values; of counts most in a narrow integer type, whose smallest value stands for those that it
+    cannot hold: these follow in int32.
     """
     values = payload.values
     description = {"size": payload.size, "dtype": values.dtype.name, "nnz": None}
     if payload.indices is None:
         return description, np.ascontiguousarray(values).view(np.uint8)
     steps = _steps(payload.indices)
-    narrow = _narrowest(values)
-    description |= {"nnz": len(values), "steps": len(steps), "as": narrow.name}
-    return description, np.concatenate((steps, values.astype(narrow).view(np.uint8)))
+    narrow, wide = _narrowed(values)
+    description |= {"nnz": len(values), "steps": len(steps), "as": narrow.dtype.name}
+    description["wide"] = len(wide)
+    return description, np.concatenate((steps, narrow.view(np.uint8), wide.view(np.uint8)))
 
 
 def wire_size(payload: Payload) -> int:
@@ -145,8 +148,8 @@ def wire_size(payload: Payload) -> int:
     if payload.indices is None:
         return payload.values.nbytes
     further = np.diff(payload.indices, prepend=INDEX.type(0)) // _FURTHER
-    entries = len(payload.values)
-    return entries + int(further.sum()) + entries * _narrowest(payload.values).itemsize
+    narrow, wide = _narrowed(payload.values)
+    return len(payload.values) + int(further.sum()) + narrow.nbytes + wide.nbytes
 
 
 def wire_bytes(description: dict[str, Any]) -> int:
@@ -155,7 +158,8 @@ def wire_bytes(description: dict[str, Any]) -> int:
         if description["nnz"] is None:
             return int(description["size"]) * _MODEL_DTYPES[description["dtype"]].itemsize
         item = _WIRE_DTYPES[description["as"]].itemsize
-        return int(description["steps"]) + int(description["nnz"]) * item
+        wide = int(description["wide"]) * _WIDE.itemsize
+        return int(description["steps"]) + int(description["nnz"]) * item + wide
     except (KeyError, TypeError) as error:
         raise ProtocolError(f"payload: {error} in {description}") from None
 
@@ -171,7 +175,15 @@ def from_wire(description: dict[str, Any], data: NDArray[np.uint8]) -> Payload:
     indices = (np.cumsum(steps, dtype=np.int64)[steps != _FURTHER]).astype(INDEX)
     if len(indices) != description["nnz"] or (len(indices) and indices[-1] >= size):
         raise ProtocolError(f"payload: indices do not fit {description}")
-    return Payload(size, indices, rest.view(_WIRE_DTYPES[description["as"]]).astype(dtype))
+    narrow = _WIRE_DTYPES[description["as"]]
+    cut = description["nnz"] * narrow.itemsize
+    values = rest[:cut].view(narrow).astype(dtype)
+    if description["wide"]:
+        escaped = values == np.iinfo(narrow).min
+        if np.count_nonzero(escaped) != description["wide"]:
+            raise ProtocolError(f"payload: wide values do not fit {description}")
+        values[escaped] = rest[cut:].copy().view(_WIDE)
+    return Payload(size, indices, values)
 
 
 def _steps(indices: NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -182,9 +194,19 @@ def _steps(indices: NDArray[np.int32]) -> NDArray[np.uint8]:
     return steps
 
 
-def _narrowest(values: NDArray[Any]) -> np.dtype[Any]:
+def _narrowed(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Values in the type that takes fewest bytes, and those that it cannot hold."""
     if values.dtype.kind == "f":
-        return values.dtype
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    reach = max(-1 - low, high)
-    return next(d for d in _COUNT_DTYPES if reach < 2 ** (8 * d.itemsize - 1))
+        return values, np.empty(0, _WIDE)
+    escaped = {}
+    for narrow in _COUNT_DTYPES:
+        held = np.iinfo(narrow)
+        escaped[narrow] = (values > held.max) | (values <= held.min)
+    bytes_as = {
+        narrow: len(values) * narrow.itemsize + np.count_nonzero(apart) * _WIDE.itemsize
+        for narrow, apart in escaped.items()
+    }
+    best = min(bytes_as, key=lambda narrow: bytes_as[narrow])
+    apart = escaped[best]
+    held_values = np.where(apart, np.iinfo(best).min, values).astype(best)
+    return held_values, values[apart].astype(_WIDE)

@@ -6,7 +6,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import style
@@ -29,17 +28,18 @@ def draw(measured: dict[str, Any]) -> Figure:
     for summed, dashes in zip(SHOWN_SUMMED, _DASHES, strict=True):
         own = last[last["summed"] == summed]
         right.plot(own["topics"], own["ratio"], linestyle=dashes, marker="o", label=f"{summed}")
-    _paper(left, None)
-    _paper(right, PAPER_K)
     left.set_xlabel("updates summed")
     left.set_ylabel("compression ratio\n(bytes of the parts / of their sum)")
-    left.set_title(f"{measured['workers']} workers, after {last['sweeps'].iloc[0]} sweeps")
+    figure.suptitle(
+        f"{measured['workers']} workers, after {last['sweeps'].iloc[0]} sweeps", fontsize=7.5
+    )
     right.set_xlabel("topics K")
-    left.legend(title="topics", title_fontsize=7)
-    right.legend(title="updates summed", title_fontsize=7)
-    for axis in (left, right):
+    left.text(0.0, PAPER_RATIO[1], "paper's axis: 1 to 6", fontsize=6.5, color="0.4", va="bottom")
+    for axis, title in ((left, "topics"), (right, "updates summed")):
+        axis.axhspan(*PAPER_RATIO, color="0.95", zorder=0)
         for line in axis.get_lines():
             line.set_markersize(3.0)
+        axis.legend(title=title, title_fontsize=7)
     return figure
 
 
@@ -56,10 +56,3 @@ def ratios_of(measured: dict[str, Any]) -> pd.DataFrame:
     """Its rows, with `ratio`."""
     rows = pd.DataFrame(measured["rows"])
     return rows.assign(ratio=rows["parts_bytes"] / rows["sum_bytes"])
-
-
-def _paper(axis: Axes, ks: tuple[int, int] | None) -> None:
-    """The range of the paper's axes, of which no more is known to us."""
-    axis.axhspan(*PAPER_RATIO, color="0.95", zorder=0)
-    where = axis.get_xlim()[0] if ks is None else ks[0]
-    axis.text(where, PAPER_RATIO[1], " paper's axis: 1 to 6", fontsize=6.5, color="0.4", va="top")

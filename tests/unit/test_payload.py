@@ -66,13 +66,29 @@ def test_sparse_counts_take_two_bytes_where_gaps_and_values_are_small():
 
 
 @pytest.mark.parametrize("gap", [0, 1, 254, 255, 256, 510, 511, 70_000])
-@pytest.mark.parametrize("value", [1, -128, 127, 128, -32_769, 2**31 - 1])
+@pytest.mark.parametrize("value", [1, -127, -128, 127, 128, -32_768, -32_769, 2**31 - 1, -(2**31)])
 def test_any_gap_and_any_count_survives(gap, value):
     payload = sparse(200_000, {gap: value, 2 * gap + 1: -1})
     back = from_wire(*to_wire(payload))
     assert back.indices.tolist() == [gap, 2 * gap + 1]
     assert back.values.tolist() == [value, -1]
     assert back.values.dtype == np.int32
+
+
+def test_a_few_large_counts_do_not_widen_the_others():
+    counts = dict.fromkeys(range(0, 5000, 5), 1) | {10: 1000, 20: -70_000}
+    payload = sparse(5000, counts)
+    description, data = to_wire(payload)
+    assert len(data) == wire_size(payload) == 2 * 1000 + 2 * 4
+    assert from_wire(description, data).values.tolist() == list(counts.values())
+
+
+def test_wide_values_that_do_not_fit_are_refused():
+    description, data = to_wire(sparse(5000, dict.fromkeys(range(0, 5000, 5), 1) | {10: 1000}))
+    assert description["wide"] == 1
+    data[description["steps"]] = 128  # stands for a wide value that is not there
+    with pytest.raises(ProtocolError, match="wide values do not fit"):
+        from_wire(description, data)
 
 
 def test_indices_past_the_end_are_refused():

@@ -99,7 +99,7 @@ def fill(
             sizes = np.empty(len(entries.documents), np.int64)
             found = reader.kernels.spread(*entries, drawn, sizes, key)
             tokens.append(drawn)
-            lengths.append(sizes[:found])
+            lengths.append(sizes[:found].copy())  # not a part that keeps the whole alive
     offsets = np.cumsum(np.concatenate(lengths))
     heldout, train = split(len(offsets) - 1, heldout_fraction)
     if not len(heldout) or not len(train):
