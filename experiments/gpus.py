@@ -38,20 +38,20 @@ def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
     if asked.packages is not None:
         return _again_with(Path(asked.packages), arguments)
-    rows = [
-        _run(policy, setting, asked) for setting in SETTINGS for policy in asked.policies.split(",")
-    ]
     RESULTS.mkdir(parents=True, exist_ok=True)
-    report = {
+    report: dict[str, Any] = {
         "command": ["python3", "-m", "experiments.gpus", *arguments],
         "machine": _machine(),
         "nccl_allreduce_s": nccl_seconds(),
-        "runs": rows,
+        "runs": [],
     }
-    text = json.dumps(report, indent=2) + "\n"
-    (RESULTS / "summary.json").write_text(text, encoding="utf-8")
+    for setting in SETTINGS:
+        for policy in asked.policies.split(","):
+            report["runs"].append(_run(policy, setting, asked))
+            text = json.dumps(report, indent=2) + "\n"
+            (RESULTS / "summary.json").write_text(text, encoding="utf-8")
     print(RESULTS / "summary.json")
-    return 0 if all(row["status"] == "finished" for row in rows) else 1
+    return 0 if all(row["status"] == "finished" for row in report["runs"]) else 1
 
 
 def _again_with(packages: Path, arguments: Sequence[str]) -> int:
@@ -177,12 +177,21 @@ def _machine() -> dict[str, Any]:
     }
 
 
+def _policies(text: str) -> str:
+    for name in text.split(","):
+        if name not in POLICIES:
+            raise argparse.ArgumentTypeError(f"{name}: must be one of {', '.join(POLICIES)}")
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python3 -m experiments.gpus")
+    parser = argparse.ArgumentParser(prog="python3 -m experiments.gpus", allow_abbrev=False)
     parser.add_argument("--packages", help="a folder of wheels to install first")
     parser.add_argument("--seconds", type=float, default=40.0, help="of training, each run")
     parser.add_argument("--mpi", default="system", help="engine.mpi (default: %(default)s)")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="default: %(default)s")
+    parser.add_argument(
+        "--policies", type=_policies, default=",".join(POLICIES), help="default: %(default)s"
+    )
     return parser
 
 

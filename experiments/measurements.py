@@ -20,7 +20,16 @@ def write_measurements(figures: Sequence[str], folder: Path, tell: Callable[[str
     """Write <folder>/<figure>.json; what this very code has written already is kept."""
     for figure in figures:
         path, mark = folder / f"{figure}.json", fingerprint(json.dumps({"figure": figure}))
-        if path.exists() and json.loads(path.read_text()).get("fingerprint") == mark:
+        if _mark_of(path) == mark:
             continue
         folder.mkdir(parents=True, exist_ok=True)
         write_json({"fingerprint": mark, **MEASURED[figure](tell)}, path)
+
+
+def _mark_of(path: Path) -> str | None:
+    """The fingerprint that a measurement tells; None where there is none, or half of one."""
+    try:
+        found: str | None = json.loads(path.read_text()).get("fingerprint")
+    except (OSError, ValueError):
+        return None
+    return found

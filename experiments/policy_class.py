@@ -35,7 +35,7 @@ def policy_class(name: str) -> type[PolicyConfig]:
     options = policies.module(name).Options
     hints = get_type_hints(options, include_extras=True)
     annotations = {"name": Literal[name]} | {key: _bounded(hint) for key, hint in hints.items()}
-    made = derived(PolicyConfig, f"{name}_settings", annotations, options.__doc__)
+    made = derived(PolicyConfig, f"{name}_settings", annotations, {}, options.__doc__)
     return cast(type[PolicyConfig], made)
 
 

@@ -25,6 +25,7 @@ from experiments.resolvers import launch_stamp
 from experiments.run import main as run_here
 from experiments.schema import to_plain
 from mlfabric.errors import SettingError
+from workloads.base import WorkloadError
 
 FIRST_GUESS_OVERHEAD_S = 15.0  # of a run on real ranks, beyond its training time
 FIRST_GUESS_VIRTUAL_S = 20.0  # of a run on the virtual clock
@@ -100,7 +101,7 @@ class Reproduction:
         missing = [run for run in self._runs if run.fingerprint not in done]
         if missing and self._plan.from_planner:
             self._draw(self._plan.from_planner)  # what the planner answers waits for no run
-        write_measurements(self._plan.measured, self._plan_file.parent / "measured", _say)
+        self._measure()
         with self._make_pool() as pool:
             self._pace = Pace(pool.size)
             if self._runs:
@@ -109,6 +110,14 @@ class Reproduction:
         drawn = self._draw(self._figures)
         self._report(failures)
         return 0 if drawn and not failures else 1
+
+    def _measure(self) -> None:
+        """What cannot be measured is not drawn, and said so; everything else goes on."""
+        for figure in self._plan.measured:
+            try:
+                write_measurements([figure], self._plan_file.parent / "measured", _say)
+            except (WorkloadError, OSError) as error:
+                _say(f"{figure}: not measured: {error}")
 
     def _announce(self, missing: Sequence[PlannedRun]) -> None:
         reused = len(self._runs) - len(missing)

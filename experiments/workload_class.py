@@ -44,10 +44,10 @@ def workload_class(kind: str) -> type[WorkloadConfig]:
     """The settings of workloads of a kind; raises WorkloadError where there is no such kind."""
     found = kinds.workload_class(kind)
     hints = get_type_hints(found, include_extras=True)
-    told = [field.name for field in dataclasses.fields(cast(Any, found))]
-    own = {name: _read(hints[name]) for name in told if name not in _OF_THE_RUN}
-    fields = {"kind": Literal[kind]} | own
-    made = derived(WorkloadConfig, f"{kind}_settings", fields, found.__doc__)
+    own = [one for one in dataclasses.fields(cast(Any, found)) if one.name not in _OF_THE_RUN]
+    fields = {"kind": Literal[kind]} | {one.name: _read(hints[one.name]) for one in own}
+    defaults = {one.name: one.default for one in own if one.default is not dataclasses.MISSING}
+    made = derived(WorkloadConfig, f"{kind}_settings", fields, defaults, found.__doc__)
     return cast(type[WorkloadConfig], made)
 
 

@@ -179,7 +179,7 @@ def from_wire(description: dict[str, Any], data: NDArray[np.uint8]) -> Payload:
     cut = description["nnz"] * narrow.itemsize
     values = rest[:cut].view(narrow).astype(dtype)
     if description["wide"]:
-        escaped = values == np.iinfo(narrow).min
+        escaped = values == _reach(narrow)[0]
         if np.count_nonzero(escaped) != description["wide"]:
             raise ProtocolError(f"payload: wide values do not fit {description}")
         values[escaped] = rest[cut:].copy().view(_WIDE)
@@ -200,13 +200,19 @@ def _narrowed(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
         return values, np.empty(0, _WIDE)
     escaped = {}
     for narrow in _COUNT_DTYPES:
-        held = np.iinfo(narrow)
-        escaped[narrow] = (values > held.max) | (values <= held.min)
+        low, high = _reach(narrow)
+        escaped[narrow] = (values > high) | (values <= low)
     bytes_as = {
         narrow: len(values) * narrow.itemsize + np.count_nonzero(apart) * _WIDE.itemsize
         for narrow, apart in escaped.items()
     }
     best = min(bytes_as, key=lambda narrow: bytes_as[narrow])
     apart = escaped[best]
-    held_values = np.where(apart, np.iinfo(best).min, values).astype(best)
-    return held_values, values[apart].astype(_WIDE)
+    held = np.where(apart, _reach(best)[0], values).astype(best)
+    return held, values[apart].astype(_WIDE)
+
+
+def _reach(narrow: np.dtype[Any]) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type."""
+    half = 1 << (8 * narrow.itemsize - 1)
+    return -half, half - 1

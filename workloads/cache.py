@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +37,38 @@ def publish_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
     The files are written to a sibling folder that is then renamed, so a reader never sees half of
     them; of two processes that prepare at once one wins and the other's copy is removed.
-    Raises WorkloadError when the folder cannot be written.
+    Raises WorkloadError when the folder cannot be written, or a file that is read fails.
     """
     if folder.is_dir():
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            fill(staging)
-            _rename(staging, folder)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
         raise WorkloadError(
             f"cannot write prepared data to {folder}: {error.strerror}; "
             "cache_dir must be a folder that can be written"
         ) from error
+    try:
+        fill(staging)
+        _rename(staging, folder)
+    except OSError as error:
+        where = error.filename or folder
+        raise WorkloadError(f"{where}: {error.strerror}, while data were prepared") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def mark_of(paths: Iterable[Path]) -> str:
+    """What tells these files from others, or from themselves once they have changed: 16 digits.
+
+    Raises OSError where one cannot be looked at.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        found = path.stat(follow_symlinks=False)
+        digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]
 
 
 class GrowingArray:

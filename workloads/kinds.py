@@ -1,11 +1,12 @@
 """Kinds of workloads: this package's, and those that other packages bring.
 
 A package outside adds one by an entry point of the group `mlfabric.workloads`: its name is the kind
-that settings tell, its value the workload's class.
+that settings tell, its value the workload's class. A kind of this package's cannot be replaced.
 """
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
@@ -31,8 +32,10 @@ def workload_class(kind: str) -> type[Workload]:
         raise WorkloadError(f"workload.kind={kind}: must be one of {', '.join(names())}")
     try:
         found: type[Workload] = _known()[kind].load()
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise WorkloadError(f"workload.kind={kind}: cannot be imported: {error}") from error
+    if not is_dataclass(found):
+        raise WorkloadError(f"workload.kind={kind}: {_known()[kind].value} must be a dataclass")
     return found
 
 

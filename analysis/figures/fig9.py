@@ -20,7 +20,7 @@ _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
 def draw(measured: dict[str, Any]) -> Figure:
     """The picture: the ratio against the number of updates summed, and against the topics."""
     ratios = ratios_of(measured)
-    last = ratios[ratios["sweeps"] == ratios["sweeps"].max()]
+    last = ratios[ratios["sweep"] == ratios["sweep"].max()]
     figure, (left, right) = plt.subplots(1, 2, figsize=(style.PAGE_IN, 2.4), sharey=True)
     for topics, dashes in zip(SHOWN_TOPICS, _DASHES, strict=True):
         own = last[last["topics"] == topics]
@@ -31,7 +31,7 @@ def draw(measured: dict[str, Any]) -> Figure:
     left.set_xlabel("updates summed")
     left.set_ylabel("compression ratio\n(bytes of the parts / of their sum)")
     figure.suptitle(
-        f"{measured['workers']} workers, after {last['sweeps'].iloc[0]} sweeps", fontsize=7.5
+        f"{measured['workers']} workers, updates of sweep {last['sweep'].iloc[0]}", fontsize=7.5
     )
     right.set_xlabel("topics K")
     left.text(0.0, PAPER_RATIO[1], "paper's axis: 1 to 6", fontsize=6.5, color="0.4", va="bottom")
@@ -44,10 +44,10 @@ def draw(measured: dict[str, Any]) -> Figure:
 
 
 def summarize(measured: dict[str, Any]) -> dict[str, Any]:
-    """The ratios, by topics, sweeps and number of updates summed; the paper's range."""
+    """The ratios, by topics, sweep and number of updates summed; the paper's range."""
     cells: dict[str, Any] = {}
     for row in ratios_of(measured).itertuples():
-        place = cells.setdefault(f"K={row.topics}", {}).setdefault(f"sweeps={row.sweeps}", {})
+        place = cells.setdefault(f"K={row.topics}", {}).setdefault(f"sweep={row.sweep}", {})
         place[str(row.summed)] = round(float(row.ratio), 4)
     return {"paper_ratio": list(PAPER_RATIO), "paper_k": list(PAPER_K), "cells": cells}
 

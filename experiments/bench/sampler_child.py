@@ -35,13 +35,12 @@ def main(arguments: Sequence[str]) -> None:
     plda = _workload(corpus, topics)
     plda.prepare()
     documents = shard(plda.prepared_dir, SEED, 0, 1)
-    before = _peak_bytes()
     sampled = SAMPLERS[sampler](plda, documents, sweeps)
     tokens = documents.words.size
     told = {
         "tokens": tokens,
         "tokens_per_s": tokens * sweeps / sampled.seconds,
-        "memory_bytes": _peak_bytes() - before,
+        "memory_bytes": _peak_bytes(),
     }
     print(json.dumps({**told, "loglik_per_token": loglik(documents, sampled)}))
 

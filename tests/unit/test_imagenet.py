@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
 import tarfile
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,7 +21,7 @@ from workloads.cache import publish
 from workloads.imagenet import Imagenet, check, index
 from workloads.imagenet.decoding import Place, center_crop, random_crop
 from workloads.imagenet.files import MEAN, FileImages, normalize
-from workloads.imagenet.loading import Order, made, stream
+from workloads.imagenet.loading import Order, Readers, made
 
 Image = pytest.importorskip("PIL.Image")
 SIDE = 32
@@ -103,6 +108,42 @@ def test_a_shard_that_is_cut_off_or_none_is_refused(folder: Path, tmp_path: Path
         index.build(shards, lambda text: None)
 
 
+@pytest.mark.parametrize("cut", ["within a header", "within an image", "before the end"])
+def test_a_shard_that_lost_its_end_is_refused(folder: Path, tmp_path: Path, cut: str) -> None:
+    path = in_shards(folder, tmp_path / "shards") / "train" / "shard-0.tar"
+    with tarfile.open(path) as shard:
+        last = shard.getmembers()[-1]
+    at = {
+        "within a header": last.offset + 100,
+        "within an image": last.offset_data + last.size // 2,
+        "before the end": last.offset_data + (last.size + 511) // 512 * 512,
+    }
+    path.write_bytes(path.read_bytes()[: at[cut]])
+    with pytest.raises(WorkloadError, match=r"shard-0\.tar: (damaged or cut off|cannot be read)"):
+        index.build(tmp_path / "shards", lambda text: None)
+
+
+def test_a_shard_with_a_damaged_header_is_refused(folder: Path, tmp_path: Path) -> None:
+    path = in_shards(folder, tmp_path / "shards") / "train" / "shard-0.tar"
+    with tarfile.open(path) as shard:
+        second = shard.getmembers()[1]
+    with path.open("r+b") as file:
+        file.seek(second.offset)
+        file.write(b"x" * 512)
+    with pytest.raises(WorkloadError, match=f"damaged or cut off at byte {second.offset}"):
+        index.build(tmp_path / "shards", lambda text: None)
+
+
+def test_an_empty_image_of_a_shard_is_unreadable_and_no_more(folder: Path, tmp_path: Path) -> None:
+    shards = in_shards(folder, tmp_path / "shards")
+    with tarfile.open(shards / "train" / "shard-0.tar", "a") as file:
+        file.addfile(tarfile.TarInfo("n01/empty.JPEG"), io.BytesIO(b""))
+    arrays = index.build(shards, lambda text: None)
+    found = index.Index(arrays.__getitem__, "train")
+    sizes = [len(found.place(number).read()) for number in range(len(found.labels))]
+    assert sizes.count(0) == 1
+
+
 def test_a_folder_without_images_is_refused(folder: Path, tmp_path: Path) -> None:
     assert index.missing(folder) is None
     assert "train is no folder" in index.missing(tmp_path)
@@ -168,7 +209,7 @@ def places(folder: Path, tmp_path: Path) -> list[Place]:
     (tmp_path / "half.JPEG").write_bytes(whole[2].read_bytes()[:600])
     (tmp_path / "text.JPEG").write_text("no image")
     paths = [*whole[:2], tmp_path / "half.JPEG", whole[3], tmp_path / "text.JPEG", whole[5]]
-    return [Place(str(path), 0, 0) for path in (*paths, tmp_path / "gone.JPEG")]
+    return [Place(str(path)) for path in (*paths, tmp_path / "gone.JPEG")]
 
 
 def test_what_cannot_be_read_is_told_with_its_path(places: list[Place]) -> None:
@@ -186,11 +227,50 @@ def orders(places: list[Place]) -> Iterator[Order]:
 
 
 def test_crops_do_not_depend_on_who_makes_them(places: list[Place]) -> None:
-    alone, helped = list(stream(orders(places), 0)), list(stream(orders(places), 2))
+    readers = Readers(2)
+    alone, helped = list(Readers(0).stream(orders(places))), list(readers.stream(orders(places)))
+    readers.close()
     assert len(alone) == len(helped) == 6
     for mine, theirs in zip(alone, helped, strict=True):
         assert np.array_equal(mine.pixels, theirs.pixels)
         assert mine.unreadable == theirs.unreadable
+
+
+def test_a_giant_image_is_unreadable_and_no_more(
+    places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5_000)  # those here have 19,200
+    assert sorted(made(Order(places, None, SIDE)).unreadable) == list(range(7))
+
+
+def test_readers_end_with_whoever_started_them(places: list[Place]) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from workloads.imagenet.loading import Readers\n"
+        "readers = Readers(2)\n"
+        "readers.start()\n"
+        "print(*readers._pool._processes, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    children = [int(text) for text in done.stdout.split()]
+    assert len(children) == 2, done.stderr
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    alive = [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert all("Z" in Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in alive), alive
+
+
+def test_a_killed_reader_is_one_line(places: list[Place]) -> None:
+    readers = Readers(1)
+    readers.start()
+    for pid in readers._pool._processes:
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkloadError, match="a process that reads images was killed"):
+        list(readers.stream(orders(places)))
+    readers.close()
 
 
 def prepared(folder: Path, cache: Path, **changes: object) -> FileImages:
@@ -282,12 +362,27 @@ def test_a_bottleneck_network_is_trained_and_scored_on_files(folder: Path, tmp_p
 
 
 def test_the_synthetic_images_say_so(tmp_path: Path) -> None:
-    noise = workload(tmp_path, dataset="synthetic")
+    noise = workload(tmp_path, dataset="synthetic", loaders=0)
     assert noise.problem() is None
     assert noise.data.startswith("synthetic")
     batch = next(noise._source.training(3, 8, 5))
     assert batch.images.shape == (5, SIDE, SIDE, 3)
     assert noise._blueprint.size == 25_557_032
+    assert sum(len(batch.labels) for batch in noise._source.heldout()) == noise.scored
+
+
+def test_the_same_images_are_scored_whatever_the_seed(folder: Path, tmp_path: Path) -> None:
+    one, other = (prepared(folder, tmp_path, scored=1, seed=seed) for seed in (0, 1))
+    assert np.array_equal(next(one.heldout()).images, next(other.heldout()).images)
+
+
+def test_a_gpu_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    noise = workload(tmp_path, dataset="synthetic", loaders=0, device="cuda")
+    with pytest.raises(WorkloadError, match=r"workload\.device=cuda: must be auto or cpu"):
+        noise.trainer(0, 1)
 
 
 def test_a_changed_folder_is_looked_at_again(folder: Path, tmp_path: Path) -> None:

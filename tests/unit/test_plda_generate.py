@@ -10,6 +10,7 @@ import pytest
 from workloads.cache import open_array
 from workloads.plda import generate
 from workloads.plda.corpora import uci
+from workloads.plda.corpora.text import blocks
 
 SHAPE = ["--documents", "400", "--words", "300", "--tokens", "40000", "--topics", "3"]
 
@@ -51,7 +52,7 @@ def test_the_same_numbers_make_the_same_text(corpus: Path, tmp_path: Path) -> No
 
     def text(folder: Path) -> bytes:
         with uci.find(folder).docword.open("rb") as raw:
-            return b"".join(uci.blocks(raw, compressed=True))
+            return b"".join(blocks(raw, compressed=True))
 
     assert text(again) == text(corpus)
     assert text(other) != text(corpus)

@@ -14,6 +14,7 @@ from workloads.plda.compilation import load_kernels
 from workloads.plda.documents import Documents, visits
 
 ALPHA, BETA = 0.5, 0.25
+THINNING = 8
 
 
 def log_joint(documents: list[list[int]], topics: tuple[int, ...], words: int, k: int) -> float:
@@ -31,37 +32,21 @@ def log_joint(documents: list[list[int]], topics: tuple[int, ...], words: int, k
     return log_p - sum(lgamma(total + words * BETA) for total in by_topic.sum(axis=1))
 
 
-@pytest.mark.parametrize(
-    ("documents", "k"),
-    [([[0, 1, 1], [0, 2]], 2), ([[0, 1, 1]], 3), ([[0, 0]], 20)],
-    ids=["two-documents", "three-topics", "two-blocks-of-topics"],
-)
-def test_visits_match_the_enumerated_posterior(
-    tmp_path: Path, documents: list[list[int]], k: int
-) -> None:
-    kernels = load_kernels(tmp_path)
+def sampled(kernels, documents: list[list[int]], k: int, samples: int) -> np.ndarray:
+    """Topics of all tokens, after every eighth sweep: int32[samples, tokens]."""
     words = np.array([word for document in documents for word in document], np.int32)
-    vocabulary = int(words.max()) + 1
-    states = list(product(range(k), repeat=words.size))
-    log_p = np.array([log_joint(documents, state, vocabulary, k) for state in states])
-    expected = np.exp(log_p - log_p.max())
-    expected /= expected.sum()
-
+    starts = np.cumsum([0, *map(len, documents)]).astype(np.int64)
+    ids = np.arange(len(documents), dtype=np.int32)
+    seen = visits(Documents(ids, words, starts), 0, len(documents))
     assigned = np.zeros(words.size, np.int32)
-    table = np.zeros((vocabulary, k), np.int32)
+    table = np.zeros((int(words.max()) + 1, k), np.int32)
     table[:, 0] = np.bincount(words)
     totals = np.zeros(k, np.int32)
     totals[0] = words.size
     state = np.array([12345], np.uint64)
-    starts = np.cumsum([0, *map(len, documents)]).astype(np.int64)
-    seen = visits(
-        Documents(np.arange(len(documents), dtype=np.int32), words, starts), 0, len(documents)
-    )
     changes = np.empty((2, 2 * words.size), np.int32)
-    radix = k ** np.arange(words.size - 1, -1, -1)
-    counted = np.zeros(len(states))
-    samples, thinning = 20_000, 8
-    for step in range(samples * thinning):
+    kept = np.empty((samples, words.size), np.int32)
+    for step in range(samples * THINNING):
         table.flags.writeable = False
         count = kernels.gibbs_pass(
             starts,
@@ -78,9 +63,61 @@ def test_visits_match_the_enumerated_posterior(
         )
         table.flags.writeable = True
         table.reshape(-1)[changes[0, :count]] += changes[1, :count]
-        if step % thinning == 0:
-            counted[assigned @ radix] += 1
+        kept[step // THINNING] = assigned
+    assert np.array_equal(table.sum(axis=0), totals)
+    assert np.array_equal(table.sum(axis=1), np.bincount(words))
+    return kept
 
-    statistic = ((counted - samples * expected) ** 2 / (samples * expected)).sum()
-    assert statistic < chi2.ppf(0.999, len(states) - 1)
-    assert totals.sum() == words.size
+
+def posterior(documents: list[list[int]], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every assignment of topics, int[states, tokens], and its probability."""
+    words = [word for document in documents for word in document]
+    states = list(product(range(k), repeat=len(words)))
+    log_p = np.array([log_joint(documents, state, max(words) + 1, k) for state in states])
+    p = np.exp(log_p - log_p.max())
+    return np.array(states), p / p.sum()
+
+
+def assert_fits(counted: np.ndarray, probabilities: np.ndarray) -> None:
+    expected = counted.sum() * probabilities
+    statistic = ((counted - expected) ** 2 / expected).sum()
+    assert statistic < chi2.ppf(0.999, len(probabilities) - 1)
+
+
+@pytest.mark.parametrize(
+    ("documents", "k"),
+    [([[0, 1, 1], [0, 2]], 2), ([[0, 1, 1]], 3), ([[0, 0]], 20), ([[0, 1]], 20)],
+    ids=["two-documents", "three-topics", "two-blocks-of-topics", "two-words-and-blocks"],
+)
+def test_visits_match_the_enumerated_posterior(
+    tmp_path: Path, documents: list[list[int]], k: int
+) -> None:
+    states, probabilities = posterior(documents, k)
+    kept = sampled(load_kernels(tmp_path), documents, k, 20_000)
+    radix = k ** np.arange(states.shape[1] - 1, -1, -1)
+    assert_fits(np.bincount(kept @ radix, minlength=len(states)), probabilities)
+
+
+def test_words_that_recur_over_several_blocks_of_topics(tmp_path: Path) -> None:
+    # 104,976 states are too many to count; which tokens share a topic, and each token's own, are
+    # not.
+    documents, k = [[0, 0], [0, 1]], 18
+    kept = sampled(load_kernels(tmp_path), documents, k, 40_000)
+    states, probabilities = posterior(documents, k)
+    patterns = shared(states)
+    kinds = np.unique(patterns)
+    wanted = np.array([probabilities[patterns == kind].sum() for kind in kinds])
+    found = shared(kept)
+    assert_fits(np.array([(found == kind).sum() for kind in kinds]), wanted)
+    for token in range(4):
+        assert_fits(np.bincount(kept[:, token], minlength=k), np.full(k, 1 / k))
+
+
+def shared(topics: np.ndarray) -> np.ndarray:
+    """For each row, a number that tells which of its entries are equal."""
+    pairs = [
+        topics[:, first] == topics[:, second]
+        for first in range(topics.shape[1])
+        for second in range(first)
+    ]
+    return np.array(pairs).T @ (2 ** np.arange(len(pairs)))

@@ -13,7 +13,7 @@ import pytest
 from workloads.base import WorkloadError
 from workloads.cache import open_array
 from workloads.plda import Plda, check
-from workloads.plda.corpora import uci
+from workloads.plda.corpora import text, uci
 
 WORDS = ("apple", "berry", "cherry")
 LINES = ("4", "3", "6", "1 1 2", "1 3 1", "2 2 1", "3 1 1", "4 1 1", "4 2 3")
@@ -21,8 +21,8 @@ LINES = ("4", "3", "6", "1 1 2", "1 3 1", "2 2 1", "3 1 1", "4 1 1", "4 2 3")
 
 def write(folder: Path, lines: tuple[str, ...] = LINES, *, end: str = "\n", words=WORDS) -> Path:
     folder.mkdir(exist_ok=True)
-    text = "".join(f"{line}{end}" for line in lines)
-    (folder / "docword.fruit.txt").write_bytes(text.encode())
+    docword = "".join(f"{line}{end}" for line in lines)
+    (folder / "docword.fruit.txt").write_bytes(docword.encode())
     (folder / "vocab.fruit.txt").write_text("".join(f"{word}\n" for word in words))
     return folder
 
@@ -31,7 +31,7 @@ def read(folder: Path, cache: Path) -> tuple[list[Counter], str]:
     """Each document's words, and the notes."""
     staging = folder / "staging"
     staging.mkdir()
-    uci.fill(staging, uci.find(folder), cache, 0.25, lambda text: None)
+    uci.fill(staging, uci.find(folder), cache, 0.25, lambda told: None)
     words, offsets = open_array(staging, "words"), open_array(staging, "offsets")
     names = open_array(staging, "vocabulary")
     bags = [
@@ -74,7 +74,7 @@ def test_compressed_files_are_read_alike(tmp_path: Path, cache: Path) -> None:
 def test_blocks_may_end_anywhere(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(uci, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text, "BLOCK_BYTES", block)
     assert read(write(tmp_path / "a"), cache) == (BAGS, "")
 
 
@@ -140,7 +140,7 @@ def test_each_fault_is_one_line_that_names_its_place(
     told: str,
     block: int,
 ) -> None:
-    monkeypatch.setattr(uci, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text, "BLOCK_BYTES", block)
     folder = write(tmp_path / "a", lines)
     with pytest.raises(WorkloadError) as refused:
         read(folder, cache)
@@ -153,7 +153,8 @@ def test_each_fault_is_one_line_that_names_its_place(
     ("words", "told"),
     [
         (WORDS[:2], "line 2: 2 words; must be 3, as W of the docword"),
-        ((*WORDS, "date"), "line 4: 4 words; must be 3"),
+        ((*WORDS, "date"), "line 4: 4 words or more; must be 3"),
+        (("apple", "b" * 101, "cherry"), "line 2: 101 bytes: must be a word"),
         (("apple", "", "cherry"), "line 2: blank: must be a word"),
     ],
 )
@@ -163,9 +164,36 @@ def test_a_vocabulary_that_does_not_fit_is_refused(
     folder = write(tmp_path / "a", words=words)
     with pytest.raises(WorkloadError) as refused:
         read(folder, cache)
-    assert str(refused.value) == f"{folder / 'vocab.fruit.txt'}, {told}" or told in str(
-        refused.value
-    )
+    assert str(refused.value).startswith(f"{folder / 'vocab.fruit.txt'}, {told}")
+
+
+def test_blank_lines_at_the_end_of_a_vocabulary_are_forgiven(tmp_path: Path, cache: Path) -> None:
+    assert read(write(tmp_path / "a", words=(*WORDS, "", "")), cache) == (BAGS, "")
+
+
+def test_a_surplus_entry_is_told_and_not_the_blank_line_before_it(
+    tmp_path: Path, cache: Path
+) -> None:
+    folder = write(tmp_path / "a", (*changed(3, "5")[:-1], "", "4 2 3"))
+    with pytest.raises(WorkloadError, match="line 10: '4 2 3': more than 5 entries"):
+        read(folder, cache)
+
+
+def test_large_counts_are_written_in_pieces(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uci, "TOKENS_AT_ONCE", 3)
+    assert read(write(tmp_path / "a"), cache) == (BAGS, "")
+    monkeypatch.setattr(uci, "MOST_TOKENS", 2)
+    with pytest.raises(WorkloadError, match="tokens: must be at most 2"):
+        read(write(tmp_path / "b"), cache)
+
+
+def test_workers_without_a_document_are_told(tmp_path: Path, cache: Path) -> None:
+    plda = workload(write(tmp_path / "a"), cache)
+    plda.prepare()
+    with pytest.raises(WorkloadError, match=r"cluster\.workers=9: must be fewer, as worker"):
+        [plda.trainer(worker, 9).load() for worker in range(9)]
 
 
 def test_a_file_cut_off_says_after_which_line(tmp_path: Path, cache: Path) -> None:
@@ -178,16 +206,20 @@ def test_a_file_cut_off_says_after_which_line(tmp_path: Path, cache: Path) -> No
     (folder / "docword.fruit.txt.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(WorkloadError) as refused:
         read(folder, cache)
-    text = str(refused.value)
-    assert text.endswith("the compressed file is cut off after this line")
-    line = int(text.split("line ")[1].split(":")[0])
+    told = str(refused.value)
+    assert told.endswith("the compressed file is cut off after this line")
+    line = int(told.split("line ")[1].split(":")[0])
     assert 1500 < line < 3500
+    (folder / "vocab.fruit.txt").unlink()
+    (folder / "vocab.fruit.txt.gz").write_bytes(gzip.compress(b"apple\nberry\ncherry\n")[:-12])
+    with pytest.raises(WorkloadError, match=r"vocab\.fruit\.txt\.gz, line \d+: .* cut off"):
+        uci.read_vocabulary(folder / "vocab.fruit.txt.gz", 3)
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uci, "BLOCK_BYTES", 600)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 600)
     folder = write(tmp_path / "a", (*LINES[:5], "x" * 10_000))
     with pytest.raises(WorkloadError, match="line 6: more than 1000 bytes"):
         read(folder, cache)

@@ -15,6 +15,7 @@ import pytest
 
 from workloads.base import WorkloadError
 from workloads.cache import Arrays, publish
+from workloads.resnet import Resnet
 from workloads.resnet.images import (
     DATASETS,
     FASHION_FILES,
@@ -192,3 +193,39 @@ def test_a_file_cut_off_is_one_line(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(WorkloadError, match="cannot be read"):
         read_idx(path)
+
+
+def test_each_folder_of_clothes_is_prepared_for_itself(tmp_path: Path) -> None:
+    made = []
+    for number, name in enumerate(("a", "b")):
+        (tmp_path / name).mkdir()
+        labels = np.array([number, number])
+        write_fashion(tmp_path / name, heldout_labels=labels)
+        made.append(tiny(tmp_path / "cache", tmp_path / name))
+        made[-1].prepare()
+    assert made[0].prepared_dir != made[1].prepared_dir
+    found = [next(one._source.heldout()).labels.tolist() for one in made]
+    assert found == [[0, 0], [1, 1]]
+
+
+def tiny(cache: Path, folder: Path) -> Resnet:
+    return Resnet(
+        name="resnet_fashion",
+        dataset="fashion",
+        data_dir=str(folder),
+        depth=8,
+        batch_size=2,
+        learning_rate=0.1,
+        momentum=0.0,
+        weight_decay=0.0,
+        seed=0,
+        cache_dir=cache,
+    )
+
+
+def test_workers_without_images_are_told(tmp_path: Path) -> None:
+    write_fashion(tmp_path)
+    resnet = tiny(tmp_path / "cache", tmp_path)
+    resnet.prepare()
+    with pytest.raises(WorkloadError, match=r"cluster\.workers=4: must be at most"):
+        resnet._source.training(3, 4, 2)

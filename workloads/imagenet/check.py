@@ -10,7 +10,7 @@ from pathlib import Path
 from workloads.base import WorkloadError
 from workloads.cache import Arrays
 from workloads.imagenet import index
-from workloads.imagenet.loading import Order, stream
+from workloads.imagenet.loading import Order, Readers
 from workloads.progress import Ticker
 
 _AT_ONCE = 64
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         if lacks := index.missing(folder):
             raise WorkloadError(f"{folder}: must hold train/ and val/; {lacks}")
         arrays = index.build(folder, Ticker())
-    except WorkloadError as error:
+    except (WorkloadError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     unreadable = sum(_unreadable(arrays, part) for part in index.PARTS)
@@ -40,13 +40,14 @@ def main(arguments: Sequence[str]) -> int:
 def _unreadable(arrays: Arrays, part: str) -> int:
     """Print each image of a part that cannot be read; returns how many there are."""
     many, done, total = 0, 0, len(arrays[f"{part}_labels"])
-    tick = Ticker()
-    for crops in stream(_orders(arrays, part), len(os.sched_getaffinity(0))):
+    tick, readers = Ticker(), Readers(len(os.sched_getaffinity(0)))
+    for crops in readers.stream(_orders(arrays, part)):
         for why in crops.unreadable.values():
             many += 1
             print(f"unreadable image: {why}", file=sys.stderr)
         done += len(crops.pixels)
         tick(f"{part}: {done} of {total} images read")
+    readers.close()
     return many
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 import warnings
 from typing import NamedTuple
 
@@ -16,29 +17,35 @@ AREAS = (0.08, 1.0)
 
 RATIOS = (3 / 4, 4 / 3)
 TRIES = 10
+UNREADABLE = (
+    *(OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, MemoryError),
+    *(struct.error, Image.DecompressionBombError),
+)
+"""What damaged images make Pillow raise."""
+
 Box = tuple[float, float, float, float]
 RESIZE = 256 / 224
 """The shorter side of a scored image is so many times the crop's."""
 
 
 class Place(NamedTuple):
-    """Where an image's bytes are: all of `path` where `size` is 0."""
+    """Where an image's bytes are: all that follow `offset` where `size` is -1."""
 
     path: str
-    offset: int
-    size: int
+    offset: int = 0
+    size: int = -1
 
     def read(self) -> bytes:
         """Its bytes."""
         with open(self.path, "rb") as file:
             file.seek(self.offset)
-            return file.read(self.size or -1)
+            return file.read(self.size)
 
 
 def random_crop(data: bytes, side: int, rng: np.random.Generator) -> NDArray[np.uint8]:
     """A random part of the image, perhaps mirrored: uint8[side, side, 3].
 
-    Raises OSError, ValueError, SyntaxError or Image.DecompressionBombError where it is no image.
+    Raises one of UNREADABLE where it is no image.
     """
     image = _opened(data, side)
     box = _random_box(image.size, rng)
@@ -60,8 +67,7 @@ def center_crop(data: bytes, side: int) -> NDArray[np.uint8]:
 def _opened(data: bytes, side: int) -> Image.Image:
     """In RGB; a JPEG is decoded no finer than a crop can need. Damaged EXIF is not looked at."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        warnings.simplefilter("ignore")  # of damaged EXIF, and of sizes that are drafted down
         image = Image.open(io.BytesIO(data))
         finest = math.ceil(2 * side * RESIZE)
         image.draft("RGB", (finest, finest))

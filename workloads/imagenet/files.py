@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from workloads.base import WorkloadError
 from workloads.cache import open_array
 from workloads.imagenet.index import Index
-from workloads.imagenet.loading import Order, stream
+from workloads.imagenet.loading import Order, Readers
 from workloads.images.source import Batch
-from workloads.seeds import Purpose, generator
+from workloads.seeds import SPLIT_SEED, Purpose, generator
 
 MEAN = np.array((0.485, 0.456, 0.406), np.float32)
 DEVIATION = np.array((0.229, 0.224, 0.225), np.float32)
@@ -38,10 +38,10 @@ class FileImages:
     def __init__(self, folder: Path, side: int, loaders: int, scored: int, seed: int) -> None:
         self._folder = folder
         self._side = side
-        self._loaders = loaders
         self._scored = scored
         self._seed = seed
-        self._unreadable = 0
+        self._readers = Readers(loaders)
+        self._unreadable: set[str] = set()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -52,6 +52,10 @@ class FileImages:
     def classes(self) -> int:
         """Number of class folders."""
         return len(open_array(self._folder, "classes"))
+
+    def start(self) -> None:
+        """Start the processes that read."""
+        self._readers.start()
 
     def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
         """Endless minibatches of random crops; each image of a pass is drawn once."""
@@ -66,10 +70,11 @@ class FileImages:
     def statistics(self) -> Iterator[Batch]:
         """Batches of training images in the middle crop, always the same."""
         count = STATISTICS_BATCHES * STATISTICS_BATCH_SIZE
-        return self._fixed("train", count, STATISTICS_BATCH_SIZE)
+        batches = self._fixed("train", count, STATISTICS_BATCH_SIZE)
+        return (batch for batch in batches if len(batch.labels) > 1)  # of one there are none
 
     def heldout(self) -> Iterator[Batch]:
-        """The held-out images that are scored."""
+        """The held-out images that are scored: the same ones whatever the seed of a run."""
         return self._fixed("heldout", self._scored, SCORING_BATCH_SIZE)
 
     def _open(self, part: str) -> Index:
@@ -94,7 +99,7 @@ class FileImages:
         images = np.empty((0, *self.shape), np.uint8)
         labels = np.empty(0, np.int64)
         vain = 0
-        for crops in stream(orders(), self._loaders):
+        for crops in self._readers.stream(orders()):
             chosen = np.array(asked.pop(0))
             sound = self._sound(len(chosen), crops.unreadable)
             images = np.concatenate((images, crops.pixels[sound]))
@@ -108,12 +113,12 @@ class FileImages:
 
     def _fixed(self, part: str, count: int, size: int) -> Iterator[Batch]:
         index = self._open(part)
-        rng = generator(self._seed, Purpose.EVALUATION)
+        rng = generator(SPLIT_SEED, Purpose.EVALUATION)
         chosen = np.sort(rng.permutation(len(index.labels))[:count])
         cuts = [chosen[start : start + size] for start in range(0, len(chosen), size)]
         orders = (Order([index.place(n) for n in cut], None, self._side) for cut in cuts)
         found = 0
-        for cut, crops in zip(cuts, stream(orders, self._loaders), strict=True):
+        for cut, crops in zip(cuts, self._readers.stream(orders), strict=True):
             sound = self._sound(len(cut), crops.unreadable)
             if sound.any():
                 found += 1
@@ -125,6 +130,8 @@ class FileImages:
         sound = np.ones(size, np.bool_)
         for number, why in unreadable.items():
             sound[number] = False
-            self._unreadable += 1
-            print(f"unreadable image {self._unreadable}: {why}", file=sys.stderr, flush=True)
+            if why not in self._unreadable:
+                self._unreadable.add(why)
+                told = f"unreadable image {len(self._unreadable)}: {why}"
+                print(told, file=sys.stderr, flush=True)
         return sound

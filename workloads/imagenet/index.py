@@ -28,12 +28,12 @@ Tell = Callable[[str], None]
 
 
 class Entry(NamedTuple):
-    """One image: all of file `path` where `size` is 0, else so many bytes of it from `offset`."""
+    """One image: its class, and where it is (see `Place`)."""
 
     label: str
     path: str
     offset: int = 0
-    size: int = 0
+    size: int = -1
 
 
 class Index:
@@ -64,13 +64,9 @@ def missing(folder: Path) -> str | None:
     return None
 
 
-def mark(folder: Path) -> str:
-    """What tells this folder from others, or from itself once classes or shards have changed."""
-    lines = [str(folder)]
-    for part in PARTS.values():
-        with os.scandir(folder / part) as found:
-            lines += sorted(f"{part} {one.name} {one.stat().st_mtime_ns}" for one in found)
-    return "\n".join(lines)
+def parts_of(folder: Path) -> list[Path]:
+    """Class folders and shards, which change when images come or go."""
+    return sorted(path for part in PARTS.values() for path in (folder / part).iterdir())
 
 
 def build(folder: Path, tell: Tell) -> Arrays:
@@ -131,5 +127,15 @@ def _of_shard(path: Path) -> Iterator[Entry]:
                     continue
                 label = place.parent.name or path.stem
                 yield Entry(label, str(path), member.offset_data, member.size)
+            _check_end(path, shard.offset)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise WorkloadError(f"{path}: cannot be read as a tar file: {error}") from error
+
+
+def _check_end(path: Path, offset: int) -> None:
+    """A block of zeros ends an archive; tarfile takes a damaged header for its end, too."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        block = file.read(tarfile.BLOCKSIZE)
+    if len(block) < tarfile.BLOCKSIZE or any(block):
+        raise WorkloadError(f"{path}: damaged or cut off at byte {offset}")

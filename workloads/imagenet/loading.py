@@ -9,18 +9,20 @@ import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 
-from workloads.imagenet.decoding import Place, center_crop, random_crop
+from workloads.base import WorkloadError
+from workloads.imagenet.decoding import UNREADABLE, Place, center_crop, random_crop
 
 AHEAD = 2
 """Batches asked for ahead of their use, for each process."""
 
-UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -69,23 +71,49 @@ def _reason(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def stream(orders: Iterable[Order], processes: int) -> Iterator[Crops]:
-    """Batches in the order in which they are asked for; with no processes they are made here."""
-    if processes == 0:
-        yield from map(made, orders)
-        return
-    queue, waiting = iter(orders), deque[Future[Crops]]()
-    context = multiprocessing.get_context("spawn")  # a fork would take the sockets of MPI along
-    with ProcessPoolExecutor(processes, context, _begin, (os.getpid(),)) as pool:
+class Readers:
+    """Processes that carry orders out; with none, orders are carried out where they are asked."""
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._pool: ProcessPoolExecutor | None = None
+
+    def start(self) -> None:
+        """Start them and wait until they are there, off anyone's clock."""
+        if self._processes and self._pool is None:
+            context = multiprocessing.get_context("spawn")  # a fork would take MPI's sockets along
+            self._pool = ProcessPoolExecutor(self._processes, context, _begin, (os.getpid(),))
+            nothing = Order([], None, 1)
+            list(self._pool.map(made, [nothing] * self._processes))
+
+    def stream(self, orders: Iterable[Order]) -> Iterator[Crops]:
+        """Batches in the order in which they are asked for.
+
+        Raises WorkloadError where one of the processes was killed.
+        """
+        self.start()
+        if self._pool is None:
+            yield from map(made, orders)
+            return
+        queue, waiting = iter(orders), deque[Future[Crops]]()
         try:
             while True:
-                while len(waiting) < AHEAD * processes and (order := next(queue, None)) is not None:
-                    waiting.append(pool.submit(made, order))
+                room = AHEAD * self._processes - len(waiting)
+                waiting.extend(self._pool.submit(made, one) for one in islice(queue, room))
                 if not waiting:
                     return
                 yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise WorkloadError("a process that reads images was killed") from None
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for each in waiting:
+                each.cancel()
+
+    def close(self) -> None:
+        """End them."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
 
 
 def _begin(parent: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -12,19 +11,22 @@ from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 
 from workloads.base import Count, Location, Positive
-from workloads.cache import publish
+from workloads.cache import mark_of, publish
 from workloads.imagenet import index
 from workloads.imagenet.files import FileImages
 from workloads.imagenet.synthetic import SyntheticImages
 from workloads.images.blueprint import Blueprint, bottleneck
+from workloads.images.frameworks import make_evaluator, make_step
 from workloads.images.sgd import Sgd
 from workloads.images.source import Images
-from workloads.images.steps import make_step
 from workloads.images.trainer import ImageTrainer
 from workloads.progress import Ticker
 
 if TYPE_CHECKING:
     from workloads.images.evaluator import ImageEvaluator
+
+_SMALLEST_SIDE = 32
+"""Of such images the last layers see one value for each channel, of which there is no variance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ class Imagenet:
     dataset: Literal["folder", "synthetic"]
     data_dir: Annotated[str, Location()] | None
     depth: Literal[50, 101, 152]
-    side: Annotated[int, Ge(32), Le(512)]
+    side: Annotated[int, Ge(_SMALLEST_SIDE), Le(512)]
     batch_size: Count
     learning_rate: Positive
     momentum: Annotated[float, Ge(0), Lt(1)]
@@ -73,19 +75,30 @@ class Imagenet:
                     "workload.mixed_precision=true: must be false with"
                     " workload.framework=tensorflow"
                 )
+        if self.batch_size == 1 and self.side <= _SMALLEST_SIDE:
+            return "workload.batch_size=1: must be at least 2 with workload.side=32"
         if self.dataset == "synthetic":
-            if self.data_dir is None:
-                return None
-            return (
-                f"workload.data_dir={self.data_dir}: must be null with workload={self.name}, whose"
-                " images are noise"
-            )
+            for key, asked, plain in (
+                ("data_dir", self.data_dir, None),
+                ("loaders", self.loaders, 0),
+            ):
+                if asked != plain:
+                    allowed = "null" if plain is None else plain
+                    return (
+                        f"workload.{key}={asked}: must be {allowed} with workload={self.name},"
+                        " whose images are noise"
+                    )
+            return None
         if self.data_dir is None:
             return (
                 "workload.data_dir=null: must be a folder with train/ and val/ (docs/data.md tells"
                 " where ImageNet comes from)"
             )
-        if lacks := index.missing(Path(self.data_dir)):
+        try:
+            lacks = index.missing(Path(self.data_dir))
+        except OSError as error:
+            lacks = f"{error.filename}: {error.strerror}"
+        if lacks:
             return (
                 f"workload.data_dir={self.data_dir}: must be a folder with train/ and val/; {lacks}"
             )
@@ -95,8 +108,7 @@ class Imagenet:
     def prepared_dir(self) -> Path:
         """The folder of the prepared index."""
         assert self.data_dir is not None
-        mark = hashlib.sha256(index.mark(Path(self.data_dir)).encode()).hexdigest()[:16]
-        return self.cache_dir / f"imagenet-{mark}"
+        return self.cache_dir / f"imagenet-{mark_of(index.parts_of(Path(self.data_dir)))}"
 
     def prepare(self) -> None:
         """Make the index of all images where that has not been done.
@@ -128,10 +140,7 @@ class Imagenet:
 
     def evaluator(self) -> ImageEvaluator:
         """Return the evaluator on held-out images."""
-        from workloads.images.evaluator import ImageEvaluator
-        from workloads.images.torch_step import pick_device
-
-        return ImageEvaluator(self._blueprint, self._source, pick_device(self.device, 0))
+        return make_evaluator(self._blueprint, self._source, self.device)
 
     @property
     def _blueprint(self) -> Blueprint:
@@ -140,5 +149,5 @@ class Imagenet:
     @property
     def _source(self) -> Images:
         if self.dataset == "synthetic":
-            return SyntheticImages(self.side, self.seed)
+            return SyntheticImages(self.side, self.scored, self.seed)
         return FileImages(self.prepared_dir, self.side, self.loaders, self.scored, self.seed)

@@ -19,7 +19,8 @@ class ImageEvaluator:
     """Scores a parameter vector on the held-out images.
 
     Running statistics are no part of an update, so they are estimated from training batches for
-    every model that is scored: always the same images.
+    every model that is scored: always the same images. Batches are read anew each time, so that any
+    number of images can be scored.
     """
 
     def __init__(self, blueprint: Blueprint, images: Images, device: torch.device) -> None:
@@ -27,8 +28,7 @@ class ImageEvaluator:
         self._network = FlatNetwork(blueprint, device)
         for norm in self._network.norms():
             norm.momentum = None  # cumulative mean over the batches instead of a decaying one
-        self._statistics = tuple(images.statistics())
-        self._heldout = tuple(images.heldout())
+        self._images = images
 
     def evaluate(self, model: NDArray[np.float32]) -> dict[str, float]:
         """Return {"heldout_loss": mean cross entropy in nats, "heldout_accuracy": 0..1}."""
@@ -38,13 +38,16 @@ class ImageEvaluator:
             for norm in network.norms():
                 norm.reset_running_stats()
             network.module.train()
-            for batch in self._statistics:
+            for batch in self._images.statistics():
                 network.scores(batch.images)
             network.module.eval()
-            scores = torch.cat([network.scores(batch.images) for batch in self._heldout]).cpu()
-            labels = torch.from_numpy(np.concatenate([batch.labels for batch in self._heldout]))
-            loss = functional.cross_entropy(scores, labels)
-            right = scores.argmax(dim=1) == labels
+            scores, labels = [], []
+            for batch in self._images.heldout():
+                scores.append(network.scores(batch.images).cpu())
+                labels.append(torch.from_numpy(batch.labels))
+            found, known = torch.cat(scores), torch.cat(labels)
+            loss = functional.cross_entropy(found, known)
+            right = found.argmax(dim=1) == known
         return {"heldout_loss": float(loss), "heldout_accuracy": float(right.float().mean())}
 
     def report(self, model: NDArray[np.float32]) -> dict[str, str]:

@@ -69,7 +69,9 @@ class KerasStep:
 
 
 def _use_one_thread() -> None:
+    """And keep it to the processor."""
     try:
+        tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
     except RuntimeError:

@@ -35,4 +35,4 @@ class Momentum:
 
     def forget(self) -> None:
         """Start anew."""
-        self._buffer *= 0
+        self._buffer[:] = 0

@@ -27,6 +27,9 @@ class Images(Protocol):
     def classes(self) -> int:
         """Number of classes."""
 
+    def start(self) -> None:
+        """Start what reads ahead, off the clock; touches no image."""
+
     def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
         """Endless minibatches of a worker's part; each pass over it has an order of its own."""
 

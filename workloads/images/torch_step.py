@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from workloads.base import WorkloadError
 from workloads.images.blueprint import Blueprint
 from workloads.images.sgd import Momentum, Sgd
 from workloads.images.source import Batch
@@ -76,7 +77,13 @@ def _convolutions_for(side: int) -> Iterator[None]:
 
 
 def pick_device(asked: str, worker: int) -> torch.device:
-    """The device of a worker: `auto` is a GPU where there is one; workers share them in turn."""
-    if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
+    """The device of a worker: `auto` is a GPU where there is one; workers share them in turn.
+
+    Raises WorkloadError where "cuda" is asked for and there is no GPU.
+    """
+    gpus = torch.cuda.device_count()
+    if asked == "cpu" or (asked == "auto" and not gpus):
         return torch.device("cpu")
-    return torch.device("cuda", worker % torch.cuda.device_count())
+    if not gpus:
+        raise WorkloadError("workload.device=cuda: must be auto or cpu where PyTorch sees no GPU")
+    return torch.device("cuda", worker % gpus)

@@ -34,6 +34,7 @@ class ImageTrainer:
 
     def warm_up(self) -> None:
         """Do one step on blank images at a model of zeros and forget it, momentum included."""
+        self._images.start()
         count = self._batch_size
         blank = np.zeros((count, *self._images.shape), np.float32)
         self._step(np.zeros(self._size, np.float32), Batch(blank, np.zeros(count, np.int64)))

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with tempfile.TemporaryDirectory() as staging:
             print(_checked(Path(arguments[0]), Path(staging)))
-    except WorkloadError as error:
+    except (WorkloadError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.base import WorkloadError
 from workloads.plda.compilation import compile_kernels, load_kernels
 from workloads.plda.documents import Visits, minibatch_bounds, shard, visits
 from workloads.seeds import Purpose, key64
@@ -40,6 +41,11 @@ class PldaTrainer:
         settings = self._workload
         self._documents = shard(settings.prepared_dir, settings.seed, self._worker, self._workers)
         ids, _, starts = self._documents
+        if not starts[-1]:
+            raise WorkloadError(
+                f"cluster.workers={self._workers}: must be fewer, as worker {self._worker} has no"
+                f" document of {settings.name}"
+            )
         key = key64(settings.seed, Purpose.INITIAL_MODEL)
         self.assigned = self._kernels.initial_topics(ids, starts, key, settings.topics)
         bounds = minibatch_bounds(starts, settings.minibatch_tokens)

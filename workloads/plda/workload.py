@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -12,7 +11,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
 from workloads.base import Count, Location, Positive, WorkloadError
-from workloads.cache import open_array, publish, publish_folder
+from workloads.cache import mark_of, open_array, publish, publish_folder
 from workloads.plda.compilation import compile_kernels, load_kernels
 from workloads.plda.corpora import reuters, sotu, uci
 from workloads.plda.documents import read_documents
@@ -91,7 +90,8 @@ class Plda:
             return self.cache_dir / f"sotu-min-{self.min_word_count}-{heldout}"
         if self.corpus == "reuters":
             return self.cache_dir / f"reuters-{heldout}"
-        mark = hashlib.sha256(uci.find(self._folder).mark().encode()).hexdigest()[:16]
+        source = uci.find(self._folder)
+        mark = mark_of((source.docword, source.vocabulary))
         return self.cache_dir / f"uci-{mark}-{heldout}"
 
     def prepare(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.base import WorkloadError
 from workloads.cache import open_array
 from workloads.images.source import Batch
 from workloads.resnet.images import CLASSES, Dataset, shard
@@ -34,10 +35,15 @@ class ArrayImages:
         """Of one image: (side, side, 1)."""
         return (self._dataset.side, self._dataset.side, 1)
 
+    def start(self) -> None:
+        """Nothing reads ahead."""
+
     def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
         """Endless minibatches of a worker's part; each pass over it has an order of its own."""
         part = shard(self._folder, self._seed, worker, workers)
         images, labels = part["images"], part["labels"]
+        if not len(labels):
+            raise WorkloadError(f"cluster.workers={workers}: must be at most the number of images")
         rng = generator(self._seed, Purpose.ORDER, worker)
 
         def batches() -> Iterator[Batch]:

@@ -11,10 +11,10 @@ from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
 from workloads.base import Count, Location, Positive
-from workloads.cache import publish
+from workloads.cache import mark_of, publish
 from workloads.images.blueprint import Blueprint, small
+from workloads.images.frameworks import make_evaluator, make_step
 from workloads.images.sgd import Sgd
-from workloads.images.steps import make_step
 from workloads.images.trainer import ImageTrainer
 from workloads.resnet.arrays import ArrayImages
 from workloads.resnet.images import CLASSES, DATASETS, FASHION_FILES, Dataset
@@ -84,7 +84,10 @@ class Resnet:
     @property
     def prepared_dir(self) -> Path:
         """The folder of prepared arrays."""
-        return self.cache_dir / self.dataset
+        if self.data_dir is None:
+            return self.cache_dir / self.dataset
+        files = (Path(self.data_dir) / name for name in FASHION_FILES.values())
+        return self.cache_dir / f"{self.dataset}-{mark_of(files)}"
 
     def prepare(self) -> None:
         """Convert and split the images where that has not been done.
@@ -107,11 +110,7 @@ class Resnet:
 
     def evaluator(self) -> ImageEvaluator:
         """Return the evaluator on the held-out images."""
-        import torch
-
-        from workloads.images.evaluator import ImageEvaluator
-
-        return ImageEvaluator(self._blueprint, self._source, torch.device("cpu"))
+        return make_evaluator(self._blueprint, self._source, "cpu")
 
     @property
     def _blueprint(self) -> Blueprint:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import itertools
 import re
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +22,17 @@ from numpy.typing import NDArray
 from workloads.base import WorkloadError
 from workloads.cache import GrowingArray, save_arrays
 from workloads.plda.compilation import load_kernels
+from workloads.plda.corpora.text import Reading, shown, whole_lines
 from workloads.plda.documents import split
 from workloads.seeds import SPLIT_SEED, Purpose, key64
 
-BLOCK_BYTES = 4 << 20
-COMPRESSED_BYTES = 1 << 20
 MOST_ENTRIES = 2**31 - 1
 MOST_COUNT = 1_000_000
-LONGEST_LINE = 1000
-_GZIP = 16 + zlib.MAX_WBITS
+MOST_TOKENS = 100_000_000
+"""Of one document; NYTimes has as many in all."""
+
+TOKENS_AT_ONCE = 4_000_000
+LONGEST_WORD = 100
 _NUMBER = re.compile(rb"[0-9]{1,12}")
 
 Tell = Callable[[str], None]
@@ -60,14 +61,6 @@ class Source:
     docword: Path
     vocabulary: Path
 
-    def mark(self) -> str:
-        """What tells these files from others, or from themselves once they have changed."""
-        parts = []
-        for path in (self.docword, self.vocabulary):
-            found = path.stat()
-            parts.append(f"{path}\n{found.st_size}\n{found.st_mtime_ns}")
-        return "\n".join(parts)
-
 
 def find(folder: Path) -> Source:
     """The files in a folder; raises WorkloadError unless there is one of each."""
@@ -95,11 +88,12 @@ def fill(
     lengths = [np.zeros(1, np.int64)]
     with GrowingArray(staging / "words.npy", np.dtype(np.int32)) as tokens:
         for entries in reader.entries():
-            drawn = np.empty(int(entries.counts.sum(dtype=np.int64)), np.int32)
-            sizes = np.empty(len(entries.documents), np.int64)
-            found = reader.kernels.spread(*entries, drawn, sizes, key)
-            tokens.append(drawn)
-            lengths.append(sizes[:found].copy())  # not a part that keeps the whole alive
+            for piece in _pieces(entries):
+                drawn = np.empty(int(piece.counts.sum(dtype=np.int64)), np.int32)
+                sizes = np.empty(len(piece.documents), np.int64)
+                found = reader.kernels.spread(*piece, drawn, sizes, key)
+                tokens.append(drawn)
+                lengths.append(sizes[:found].copy())  # not a part that keeps the whole alive
     offsets = np.cumsum(np.concatenate(lengths))
     heldout, train = split(len(offsets) - 1, heldout_fraction)
     if not len(heldout) or not len(train):
@@ -113,49 +107,50 @@ def fill(
     (staging / "notes.txt").write_text("".join(f"{note}\n" for note in notes), encoding="utf-8")
 
 
+def _pieces(entries: Entries) -> Iterator[Entries]:
+    """Runs of whole documents of about TOKENS_AT_ONCE tokens, so that memory is bounded."""
+    tokens = np.cumsum(entries.counts, dtype=np.int64)
+    ends = np.append(np.flatnonzero(np.diff(entries.documents)) + 1, len(tokens))
+    wanted = np.arange(TOKENS_AT_ONCE, tokens[-1], TOKENS_AT_ONCE)
+    cuts = ends[np.minimum(np.searchsorted(tokens[ends - 1], wanted), len(ends) - 1)]
+    for begin, end in pairwise(np.unique([0, *cuts, len(tokens)])):
+        yield Entries(*(array[begin:end] for array in entries))
+
+
 def read_vocabulary(path: Path, words: int) -> NDArray[np.str_]:
     """The words, one a line; raises WorkloadError unless there are as many as announced."""
-    found: list[str] = []
-    with _complaining(path) as line, path.open("rb") as raw:
-        text = b"".join(blocks(raw, path.suffix == ".gz"))
-        for number, word in enumerate(map(bytes.strip, text.splitlines()), start=1):
-            line.number = number
-            if not word or len(word) > LONGEST_LINE:
-                shown = f"{len(word)} bytes" if word else "blank"
-                raise _wrong(path, number, f"{shown}: must be a word")
-            found.append(word.decode("utf-8"))
+    reading, found, blank = Reading(path), list[str](), 0
+    with path.open("rb") as raw:
+        for block in whole_lines(reading, raw):
+            for number, word in enumerate(map(bytes.strip, block.splitlines()), reading.lines + 1):
+                if word and blank:
+                    raise reading.wrong(blank, "blank: must be a word")
+                if not word:
+                    blank = blank or number
+                    continue
+                found.append(_decoded(reading, number, word))
+            if len(found) > words:
+                break
     if len(found) != words:
-        raise _wrong(path, len(found), f"{len(found)} words; must be {words}, as W of the docword")
+        many = f"{len(found)} words or more" if len(found) > words else f"{len(found)} words"
+        raise reading.wrong(len(found), f"{many}; must be {words}, as W of the docword")
     return np.array(found)
 
 
-def blocks(raw: BinaryIO, compressed: bool) -> Iterator[bytes]:
-    """The text of a file, some megabytes at a time.
-
-    All that can be decompressed comes before EOFError (cut off) or zlib.error (damaged).
-    """
-    if not compressed:
-        yield from iter(lambda: raw.read(BLOCK_BYTES), b"")
-        return
-    member = zlib.decompressobj(_GZIP)
-    while left := member.unused_data or raw.read(COMPRESSED_BYTES):
-        if member.eof:
-            member = zlib.decompressobj(_GZIP)
-        while left:
-            text = member.decompress(left, BLOCK_BYTES)
-            left = member.unconsumed_tail
-            if text:
-                yield text
-    if not member.eof:
-        yield member.flush()
-        raise EOFError
+def _decoded(reading: Reading, number: int, word: bytes) -> str:
+    if len(word) > LONGEST_WORD:
+        raise reading.wrong(number, f"{len(word)} bytes: must be a word")
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError:
+        raise reading.wrong(number, f"{shown(word)}: must be text in UTF-8") from None
 
 
 class _Reader:
     """Reads a docword file once, from its start to its end."""
 
     def __init__(self, path: Path, kernels: ModuleType, tell: Tell) -> None:
-        self._path = path
+        self._reading = Reading(path)
         self._tell = tell
         self._lines = 0
         self._blank = 0
@@ -171,25 +166,16 @@ class _Reader:
 
     def entries(self) -> Iterator[Entries]:
         """All entries, some whole documents at a time."""
-        left, previous = self.header.entries, 0
+        left, previous, tokens = self.header.entries, 0, 0
         seen = np.zeros(self.header.words, np.int32)
         kept = Entries(*(np.empty(0, np.int32) for _ in range(3)))
         for block in self._all_blocks():
-            room = min(block.count(b"\n"), left)
-            new = Entries(*(np.empty(room, np.int32) for _ in range(3)))
-            limits = np.array([previous, self.header.documents, self.header.words, MOST_COUNT])
-            text = np.frombuffer(block, np.uint8)
-            count, lines, position = self.kernels.parse_entries(text, *new, limits)
-            if block[position:].strip():
-                line = block[position:].partition(b"\n")[0]
-                previous = int(new.documents[count - 1]) if count else previous
-                raise self._complaint(self._lines + lines + 1, line, previous, left == count)
-            new = Entries(*(array[:count] for array in new))
+            new = self._parsed(block, left, previous)
             self._note_repeated(new, seen, block)
             self._lines += block.count(b"\n")
-            self._blank += block.count(b"\n") - count
+            self._blank += block.count(b"\n") - len(new.documents)
             self._returns += block.count(b"\r\n")
-            left -= count
+            left -= len(new.documents)
             kept = Entries(*map(np.concatenate, zip(kept, new, strict=True)))
             if not len(kept.documents):
                 continue
@@ -198,13 +184,16 @@ class _Reader:
             if whole:
                 yield Entries(*(array[:whole] for array in kept))
             kept = Entries(*(array[whole:] for array in kept))
+            tokens = int(kept.counts.sum(dtype=np.int64))
+            if tokens > MOST_TOKENS:
+                told = f"document {previous} has {tokens} tokens: must be at most {MOST_TOKENS}"
+                raise self._reading.wrong(self._lines, told)
         if left:
             found = self.header.entries - left
-            raise _wrong(
-                self._path,
-                self._lines,
-                f"the file ends after {found} entries; must be {self.header.entries}, as NNZ says",
+            told = (
+                f"the file ends after {found} entries; must be {self.header.entries}, as NNZ says"
             )
+            raise self._reading.wrong(self._lines, told)
         if len(kept.documents):
             yield kept
 
@@ -222,7 +211,20 @@ class _Reader:
             found.append(f"{self._blank} blank lines: left out")
         if self._returns:
             found.append(f"{self._returns} lines end in CR LF: read as LF")
-        return [f"{self._path}: {note}" for note in found]
+        return [f"{self._reading.path}: {note}" for note in found]
+
+    def _parsed(self, block: bytes, left: int, previous: int) -> Entries:
+        """The entries of a block of whole lines; raises WorkloadError for a line that is none."""
+        room = min(block.count(b"\n"), left)
+        new = Entries(*(np.empty(room, np.int32) for _ in range(3)))
+        limits = np.array([previous, self.header.documents, self.header.words, MOST_COUNT])
+        text = np.frombuffer(block, np.uint8)
+        count, lines, position = self.kernels.parse_entries(text, *new, limits)
+        for number, line in enumerate(block[position:].splitlines(), self._lines + lines + 1):
+            if line.strip():  # blank ones may follow the last entry
+                previous = int(new.documents[count - 1]) if count else previous
+                raise self._complaint(number, line, previous, left == count)
+        return Entries(*(array[:count] for array in new))
 
     def _note_repeated(self, entries: Entries, seen: NDArray[np.int32], block: bytes) -> None:
         many, first = self.kernels.first_repeated(entries.documents, entries.words, seen)
@@ -238,21 +240,12 @@ class _Reader:
         yield from self._blocks
 
     def _read(self) -> Iterator[bytes]:
-        """Whole lines, some megabytes of them at a time."""
-        size = self._path.stat().st_size
-        with _complaining(self._path) as line, self._path.open("rb") as raw:
-            pending = b""
-            for read in blocks(raw, self._path.suffix == ".gz"):
-                text, end, pending = (pending + read).rpartition(b"\n")
-                if len(pending) > LONGEST_LINE:
-                    at = self._lines + text.count(b"\n") + bool(end) + 1
-                    raise _wrong(self._path, at, f"more than {LONGEST_LINE} bytes")
-                self._tell(f"{self._path.name}: {raw.tell() / max(1, size):.0%} read")
-                if end:
-                    yield text + end
-                line.number = self._lines
-            if pending:
-                yield pending + b"\n"
+        path = self._reading.path
+        with path.open("rb") as raw:
+            size = path.stat().st_size
+            for block in whole_lines(self._reading, raw):
+                self._tell(f"{path.name}: {raw.tell() / max(1, size):.0%} read")
+                yield block
 
     def _read_header(self, block: bytes) -> tuple[Header, bytes]:
         numbers = []
@@ -262,21 +255,18 @@ class _Reader:
             self._returns += line.endswith(b"\r")
             text = line.strip()
             if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
-                raise _wrong(
-                    self._path, self._lines, f"{_shown(text)}: must be {name}, an integer from 1"
-                )
+                told = f"{shown(text)}: must be {name}, an integer from 1"
+                raise self._reading.wrong(self._lines, told)
             numbers.append(int(text))
         return Header(*numbers), block
 
     def _complaint(self, number: int, line: bytes, previous: int, full: bool) -> WorkloadError:
-        fields, header = line.split(), self.header
+        fields, header, wrong = line.split(), self.header, self._reading.wrong
         if full:
-            return _wrong(
-                self._path, number, f"{_shown(line)}: more than {header.entries} entries, NNZ"
-            )
+            return wrong(number, f"{shown(line)}: more than {header.entries} entries, NNZ")
         if len(fields) != 3 or not all(map(_NUMBER.fullmatch, fields)):
             told = "must be three integers: document, word, count"
-            return _wrong(self._path, number, f"{_shown(line)}: {told}")
+            return wrong(number, f"{shown(line)}: {told}")
         limits = (
             ("document", header.documents, ", as D says"),
             ("word", header.words, ", as W says"),
@@ -284,38 +274,6 @@ class _Reader:
         )
         for (name, most, why), field in zip(limits, map(int, fields), strict=True):
             if not 1 <= field <= most:
-                return _wrong(self._path, number, f"{name} {field}: must be 1 to {most}{why}")
-        return _wrong(
-            self._path,
-            number,
-            f"document {int(fields[0])} after document {previous}: documents must rise",
-        )
-
-
-class _Line:
-    number = 0
-
-
-@contextmanager
-def _complaining(path: Path) -> Iterator[_Line]:
-    """Turn what reading a file may raise into a line that names the file, and how far it was."""
-    line = _Line()
-    try:
-        yield line
-    except EOFError:
-        raise _wrong(path, line.number, "the compressed file is cut off after this line") from None
-    except zlib.error as error:
-        raise _wrong(path, line.number, f"cannot be decompressed further: {error}") from None
-    except UnicodeDecodeError:
-        raise _wrong(path, line.number, "must be text in UTF-8") from None
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _wrong(path: Path, line: int, what: str) -> WorkloadError:
-    return WorkloadError(f"{path}, line {line}: {what}")
-
-
-def _shown(text: bytes) -> str:
-    shown = text.strip()[:60].decode("utf-8", "backslashreplace")
-    return repr(shown) if shown else "blank"
+                return wrong(number, f"{name} {field}: must be 1 to {most}{why}")
+        told = f"document {int(fields[0])} after document {previous}: documents must rise"
+        return wrong(number, told)
