@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from experiments.mpi_library import RANK_VARIABLES
+from experiments.mpi_library import RANK_VARIABLES, library
 from experiments.paths import ROOT
 from mlfabric.emulation.availability import unavailable
+from mlfabric.errors import SettingError
+from workloads.plda import generate
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=f"no namespaces: {unavailable()}")
 
@@ -39,13 +42,20 @@ def command(run_dir: Path, *overrides: str) -> list[str]:
 class Started:
     """A run under way; its output is in a file, as nobody reads a pipe meanwhile."""
 
-    def __init__(self, run_dir: Path, *overrides: str) -> None:
+    def __init__(self, run_dir: Path, *overrides: str, under: Sequence[str] = ()) -> None:
         self.run_dir = run_dir
         self.log = run_dir.with_suffix(".log")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                command(run_dir, *overrides), cwd=ROOT, stdout=log, stderr=log
+                [*under, *command(run_dir, *overrides)], cwd=ROOT, stdout=log, stderr=log
             )
+
+    def finished(self) -> dict[str, Any]:
+        """The run.json of a run that must end well."""
+        assert self.process.wait(timeout=150) == 0, self.log.read_text()
+        result: dict[str, Any] = json.loads((self.run_dir / "run.json").read_text())
+        assert result["status"] == "finished"
+        return result
 
     def wait_for_updates(self) -> None:
         deadline = time.monotonic() + 90
@@ -94,8 +104,8 @@ def start(tmp_path: Path) -> Iterator[object]:
     """Starts runs in folders of their own; no network of theirs may be seen outside, ever."""
     interfaces, runs = sorted(os.listdir("/sys/class/net")), []
 
-    def starter(name: str, *overrides: str) -> Started:
-        runs.append(Started(tmp_path / name, *overrides))
+    def starter(name: str, *overrides: str, under: Sequence[str] = ()) -> Started:
+        runs.append(Started(tmp_path / name, *overrides, under=under))
         return runs[-1]
 
     yield starter
@@ -141,6 +151,66 @@ def test_links_can_be_shaped_without_namespaces(start):
     assert (result["status"], result["emulation"]) == ("finished", "userspace")
     assert (run.run_dir / "network_trace.csv").exists()
     conserved(run.run_dir)
+
+
+AS_A_USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+"""Whoever runs the tests becomes an ordinary user, without any capability."""
+
+
+def may_become_a_user() -> bool:
+    try:
+        return subprocess.run([*AS_A_USER, "true"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not may_become_a_user(), reason="no user namespace with a user's number")
+@pytest.mark.parametrize("emulation", ["auto", "userspace"])
+def test_an_ordinary_user_needs_no_root(start, emulation):
+    uid = subprocess.run([*AS_A_USER, "id", "-u"], capture_output=True, text=True).stdout
+    assert uid.strip() == "1000"
+    asked = ("policy=mlfabric_a", f"engine.emulation={emulation}", "engine.max_seconds=6")
+    result = start("run", *asked, under=AS_A_USER).finished()
+    assert result["emulation"] == {"auto": "netns"}.get(emulation, emulation)
+    assert result["updates_applied"] > 5
+
+
+def system_mpi() -> str | None:
+    """Why there is no MPI of the system's; None where there is one."""
+    try:
+        library("system")
+    except SettingError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.skipif(bool(system_mpi()), reason=f"{system_mpi()}")
+def test_an_mpi_of_the_system_serves_as_well(start):
+    run = start("run", "policy=mlfabric_a", "engine.mpi=system", "engine.max_seconds=6")
+    assert run.finished()["updates_applied"] > 5
+    told = json.loads((run.run_dir / "environment.json").read_text())["mpi"]
+    assert told == library("system").version()
+
+
+def test_a_corpus_of_files_is_trained_on_by_ranks(start, tmp_path):
+    shape = ["--documents=600", "--words=500", "--tokens=60000", "--topics=5"]
+    assert generate.main([str(tmp_path / "corpus"), *shape]) == 0
+    asked = ("workload=plda_nytimes", f"workload.data_dir={tmp_path}/corpus", "policy=async_ps")
+    run = start("run", *asked, "workload.minibatch_tokens=5000", "engine.max_seconds=6")
+    result = run.finished()
+    assert result["updates_applied"] > 5
+    conserved(run.run_dir)
+    told = json.loads((run.run_dir / "environment.json").read_text())["data"]
+    assert told.endswith("docword.synthetic.txt.gz")
+    assert "synthetic" in (run.run_dir / "report" / "topics.txt").read_text()
+
+
+def test_ranks_train_in_tensorflow(start):
+    pytest.importorskip("tensorflow")
+    asked = ("workload=resnet_digits", "workload.framework=tensorflow", "policy=mlfabric_a")
+    result = start("run", *asked, "engine.max_seconds=8").finished()
+    assert result["framework"] == "tensorflow"
+    assert result["updates_applied"] > 5
 
 
 def conserved(run_dir: Path) -> None:
