@@ -182,6 +182,6 @@ def test_the_command_fails_where_nothing_can_be_drawn(
     plan = str(store.plan(tmp_path / "plan.json", one_panel(seeds=1), ("fig7",)))
     assert main(["--plan", plan, "--figures", "fig7"]) == 1
     assert capsys.readouterr().out == "fig7: not drawn, no finished valid run, 3 absent\n"
-    assert main(["--plan", plan, "--figures", "fig9"]) == 1
+    assert main(["--plan", plan, "--figures", "fig99"]) == 1
     known = ", ".join(FIGURES)
-    assert capsys.readouterr().err == f"figure 'fig9': unknown; known: {known}\n"
+    assert capsys.readouterr().err == f"figure 'fig99': unknown; known: {known}\n"
