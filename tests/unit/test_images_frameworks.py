@@ -99,3 +99,16 @@ def test_a_worker_trains_in_tensorflow_on_its_own_images(tmp_path: Path) -> None
         assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)
     for first, second in updates:
         assert not np.shares_memory(first, second)
+
+
+def test_mixed_precision_gives_nearly_the_same_update() -> None:
+    blueprint = small(8, 3, 10)
+    (batch,) = drawn(blueprint, 32, 1)
+    start = blueprint.initial(0)
+    full, mixed = (
+        make_step("torch", blueprint, SGD, (32, 32, 3), mixed_precision=mixed)(start, batch)
+        for mixed in (False, True)
+    )
+    assert mixed.dtype == np.float32
+    difference = np.linalg.norm(full - mixed) / np.linalg.norm(full)
+    assert 1e-4 < difference < 0.15  # bfloat16 has three digits

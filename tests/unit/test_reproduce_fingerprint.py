@@ -83,3 +83,17 @@ def test_package_versions_matter(project: Path, monkeypatch: pytest.MonkeyPatch)
     code_digest.cache_clear()
     assert code_digest(project) != before
     code_digest.cache_clear()
+
+
+def test_what_lies_in_a_folder_of_data_matters(tmp_path: Path) -> None:
+    (tmp_path / "train" / "n01").mkdir(parents=True)
+    (tmp_path / "docword.txt").write_text("3\n")
+    asked = {"workload": {"name": "plda_nytimes", "data_dir": str(tmp_path)}}
+    seen = [of(**asked), of(**asked)]
+    assert seen[0] == seen[1]
+    (tmp_path / "docword.txt").write_text("33\n")
+    seen.append(of(**asked))
+    (tmp_path / "train" / "n01" / "a.JPEG").touch()
+    seen.append(of(**asked))
+    assert len(set(seen)) == 3
+    assert of(workload={"data_dir": None}) == of(workload={"data_dir": None})
