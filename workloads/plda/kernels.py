@@ -78,23 +78,51 @@ def initial_topics(ids, starts, key, topics):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _count_documents(starts, first, last, assigned, document, topic, count, used):  # type: ignore[no-untyped-def]
-    """List the topics of each document and how often each occurs, in the places of its tokens."""
+def _list_topics(starts, first, last, assigned, topics):  # type: ignore[no-untyped-def]
+    """List the topics of each document, and how often each occurs, in whole blocks of entries.
+
+    Returns (begins int64[documents + 1] of their lists, blocks in use of each, topic and count of
+    each entry, place of each token's entry, document of each token). Entries in use or not, a
+    count of 0 says that there is none.
+    """
+    documents = last - first
+    begins = np.zeros(documents + 1, dtype=np.int64)
+    for index in range(documents):
+        room = min(starts[first + index + 1] - starts[first + index], topics)
+        begins[index + 1] = begins[index] + (room + BLOCK - 1) // BLOCK * BLOCK
+    topic = np.zeros(begins[documents], dtype=np.uint32)
+    count = np.zeros(begins[documents], dtype=np.float32)
+    used = np.zeros(documents, dtype=np.uint32)
     base = starts[first]
-    for index in range(first, last):
-        begin = starts[index] - base
-        size = 0
-        for token in range(starts[index], starts[index + 1]):
-            document[token - base] = index - first
-            place = begin
-            while place < begin + size and topic[place] != assigned[token]:
-                place += 1
-            if place == begin + size:
-                topic[place] = assigned[token]
-                count[place] = np.float32(0.0)
+    place = np.empty(starts[last] - base, dtype=np.uint32)
+    document = np.empty(starts[last] - base, dtype=np.uint32)
+    for index in range(documents):
+        begin, size = begins[index], 0
+        for token in range(starts[first + index], starts[first + index + 1]):
+            entry = 0
+            while entry < size and topic[begin + entry] != assigned[token]:
+                entry += 1
+            if entry == size:
+                topic[begin + entry] = assigned[token]
                 size += 1
-            count[place] += np.float32(1.0)
-        used[index - first] = size
+            count[begin + entry] += np.float32(1.0)
+            place[token - base] = begin + entry
+            document[token - base] = index
+        used[index] = (size + BLOCK - 1) // BLOCK
+    return begins, used, topic, count, place, document
+
+
+@njit(inline="always", nogil=True, cache=True, fastmath=True)
+def _entry_for(topic, count, begin, end, new):  # type: ignore[no-untyped-def]
+    """Return the place of a topic in a document's list, else of a free entry, else `end`."""
+    free, place = end, begin
+    while place < end:
+        if count[place] == np.float32(0.0):
+            free = min(free, place)
+        elif topic[place] == new:
+            return place
+        place += INDEX(1)
+    return free
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -119,6 +147,8 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
     Weight of topic k for word w: (n_dk + alpha) q_k with q_k = (n_wk + beta) / (n_k + W beta),
     without the token itself. Tokens are visited word by word, so that q is worked out once for all
     tokens of a word; n_dk is summed over the topics that the document has, and alpha q over blocks.
+    A document's topics are listed in whole blocks of entries, of which those with a count of 0 are
+    free, and each token knows its entry, so that nothing is looked for but a topic that is new.
     Group g of `order` int64, tokens groups[g]..groups[g + 1]-1, has the word words[g], rising.
     `assigned` int32[tokens] and `totals` int32[K] are updated; `table` int32[W, K] is only read.
     Its changes go to `indices`, `values` int32[2 x tokens]; returns how many there are.
@@ -126,18 +156,23 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
     topics = totals.size
     blocks = (topics + BLOCK - 1) // BLOCK
     base, tokens = starts[first], starts[last] - starts[first]
-    document = np.empty(tokens, dtype=np.int32)
-    topic = np.empty(tokens, dtype=np.uint32)
-    count = np.empty(tokens, dtype=np.float32)
-    used = np.empty(last - first, dtype=np.int32)
-    _count_documents(starts, first, last, assigned, document, topic, count, used)
+    begins, used, topic, count, by_token, documents = _list_topics(
+        starts, first, last, assigned, topics
+    )
+    # In the order of visits, so that memory is read as it lies.
+    entries = np.empty(tokens, dtype=np.uint32)
+    owners = np.empty(tokens, dtype=np.uint32)
+    for visit in range(tokens):
+        entries[visit] = by_token[INDEX(order[visit] - base)]
+        owners[visit] = documents[INDEX(order[visit] - base)]
     share = np.zeros(blocks * BLOCK, dtype=np.float32)
     sums = np.empty(blocks, dtype=np.float32)
-    weights = np.empty(topics, dtype=np.float32)
+    weights = np.empty(topics + BLOCK, dtype=np.float32)
     inverse = np.empty(topics, dtype=np.float32)
     row = np.empty(topics, dtype=np.int32)
     changes = 0
-    one, smoothing = np.float32(1.0), np.float32(table.shape[0]) * beta
+    one, zero = np.float32(1.0), np.float32(0.0)
+    smoothing = np.float32(table.shape[0]) * beta
     for k in range(topics):
         inverse[k] = one / (np.float32(totals[k]) + smoothing)
     for group in range(words.size):
@@ -145,78 +180,81 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
         for k in range(topics):
             row[k] = seen[k]
             share[k] = (np.float32(row[k]) + beta) * inverse[k]
-        everywhere = np.float32(0.0)
+        everywhere = zero
         for block in range(blocks):
             sums[block] = _block_sum(share, block)
             everywhere += sums[block]
+        changed = False
         for visit in range(groups[group], groups[group + 1]):
-            token = INDEX(order[INDEX(visit)])
-            own = INDEX(document[token - INDEX(base)])
-            begin = INDEX(starts[INDEX(first) + own] - base)
-            size = used[own]
-            old = INDEX(assigned[token])
+            own = INDEX(owners[INDEX(visit)])
+            begin = INDEX(begins[own])
+            mine = INDEX(entries[INDEX(visit)])
+            old = INDEX(topic[mine])
+            local = zero
+            for block in range(INDEX(used[own])):
+                for lane in range(BLOCK):
+                    entry = INDEX(block) * INDEX(BLOCK) + INDEX(lane)
+                    weight = count[begin + entry] * share[INDEX(topic[begin + entry])]
+                    weights[entry] = weight
+                    local += weight
             # Without the token itself.
-            kept = share[old]
-            less = (np.float32(row[old] - 1) + beta) / (np.float32(totals[old] - 1) + smoothing)
-            share[old] = less
-            sums[old // INDEX(BLOCK)] += less - kept
-            everywhere += less - kept
-            place = begin
-            while topic[place] != old:
-                place += INDEX(1)
-            count[place] -= one
-            if count[place] == np.float32(0.0):
-                size -= 1
-                end = begin + INDEX(size)
-                topic[place] = topic[end]
-                count[place] = count[end]
-            local = np.float32(0.0)
-            for j in range(size):
-                weights[j] = count[begin + INDEX(j)] * share[INDEX(topic[begin + INDEX(j)])]
-                local += weights[j]
+            inverse_less = one / (np.float32(totals[old] - 1) + smoothing)
+            share_less = (np.float32(row[old] - 1) + beta) * inverse_less
+            gone = share_less - share[old]
+            weight = (count[mine] - one) * share_less
+            local += weight - weights[mine - begin]
+            weights[mine - begin] = weight
             uniform = np.float32(random_bits(state) >> np.uint64(40)) * np.float32(2.0**-24)
-            rest = uniform * (local + alpha * everywhere)
-            new = old
-            place = begin
+            rest = uniform * (local + alpha * (everywhere + gone))
             if rest < local:
-                j = 0
-                while j < size - 1 and rest >= weights[INDEX(j)]:
-                    rest -= weights[INDEX(j)]
-                    j += 1
-                place = begin + INDEX(j)
+                entry = INDEX(0)
+                end = INDEX(used[own]) * INDEX(BLOCK) - INDEX(1)
+                while entry < end and rest >= weights[entry]:
+                    rest -= weights[entry]
+                    entry += INDEX(1)
+                place = begin + entry
                 new = INDEX(topic[place])
+                if new == old or count[place] == zero:  # the latter by rounding alone
+                    continue
+                count[mine] -= one
             else:
+                share[old] += gone
+                sums[old // INDEX(BLOCK)] += gone
                 new = INDEX(_search(share, sums, topics, (rest - local) / alpha))
-                end = begin + INDEX(size)
-                while place < end and topic[place] != new:
-                    place += INDEX(1)
+                share[old] -= gone
+                sums[old // INDEX(BLOCK)] -= gone
+                if new == old:
+                    continue
+                count[mine] -= one
+                end = begin + INDEX(used[own]) * INDEX(BLOCK)
+                place = INDEX(_entry_for(topic, count, begin, end, new))
                 if place == end:
-                    topic[place] = new
-                    count[place] = np.float32(0.0)
-                    size += 1
+                    used[own] += np.uint32(1)
+                topic[place] = new
             count[place] += one
-            used[own] = size
-            if new == old:
-                share[old] = kept
-                sums[old // INDEX(BLOCK)] += kept - less
-                everywhere += kept - less
-                continue
-            assigned[token] = new
+            entries[INDEX(visit)] = place
+            changed = True
             row[old] -= 1
             totals[old] -= 1
-            inverse[old] = one / (np.float32(totals[old]) + smoothing)
+            inverse[old] = inverse_less
+            share[old] = share_less
+            sums[old // INDEX(BLOCK)] += gone
             row[new] += 1
             totals[new] += 1
             inverse[new] = one / (np.float32(totals[new]) + smoothing)
             more = (np.float32(row[new]) + beta) * inverse[new] - share[new]
             share[new] += more
             sums[new // INDEX(BLOCK)] += more
-            everywhere += more
+            everywhere += gone + more
+        if not changed:
+            continue
         for k in range(topics):
             if row[k] != seen[k]:
                 indices[changes] = words[group] * topics + k
                 values[changes] = row[k] - seen[k]
                 changes += 1
+    for visit in range(tokens):
+        assigned[order[visit]] = topic[entries[visit]]
     return changes
 
 
