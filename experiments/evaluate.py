@@ -23,20 +23,27 @@ from experiments.schema import read_config
 from experiments.shards import ShardedSnapshots
 from workloads.base import Vector, WorkloadError
 
+NO_DATA = 3
+"""Exit status: the last line printed says what is wrong with the workload or its data."""
+
 _POLL_S = 0.2
 _AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def main(arguments: list[str]) -> int:
-    """Prepare and evaluate the run whose folder is the one argument."""
-    run_dir = Path(arguments[0])
-    config = read_config(run_dir / "config.json")
-    workload = build_workload(config.workload, config.seed)
+    """Prepare and evaluate the run whose folder is the one argument; NO_DATA where those fail."""
     try:
-        workload.prepare()
+        _evaluate(Path(arguments[0]))
     except WorkloadError as error:
         print(error)
-        return 1
+        return NO_DATA
+    return 0
+
+
+def _evaluate(run_dir: Path) -> None:
+    config = read_config(run_dir / "config.json")
+    workload = build_workload(config.workload, config.seed)
+    workload.prepare()
     _publish(workload.initial_model(), run_dir / "model0.npy")
     _step_back()
     evaluator = workload.evaluator()
@@ -50,7 +57,6 @@ def main(arguments: list[str]) -> int:
             last = model
     if last is not None:
         write_report(evaluator, last, run_dir)
-    return 0
 
 
 def follow(folder: Path, servers: int) -> Iterator[tuple[Vector, int, float]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from experiments.errors import RunFailed
+from experiments.evaluate import NO_DATA
 from experiments.mpiexec import ONE_THREAD
 from experiments.paths import ROOT
 from mlfabric.emulation.namespaces import die_with_parent
@@ -52,6 +53,8 @@ class EvaluatorProcess:
         if status != 0:
             lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             last = lines[-1] if lines else "no output"
+            if status == NO_DATA:
+                raise RunFailed(last)
             raise RunFailed(f"the evaluator ended with status {status}: {last} (see {self._log})")
         return False
 

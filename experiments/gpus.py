@@ -38,10 +38,14 @@ def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
     if asked.packages is not None:
         return _again_with(Path(asked.packages), arguments)
+    machine = _machine()
+    if not machine["gpus"]:
+        print("experiments.gpus: PyTorch sees no GPU here", file=sys.stderr)
+        return 2
     RESULTS.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {
         "command": ["python3", "-m", "experiments.gpus", *arguments],
-        "machine": _machine(),
+        "machine": machine,
         "nccl_allreduce_s": nccl_seconds(),
         "runs": [],
     }
@@ -59,7 +63,10 @@ def _again_with(packages: Path, arguments: Sequence[str]) -> int:
     place = RESULTS / "packages"
     wheels = sorted(map(str, packages.glob("*.whl")))
     install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--upgrade"]
-    subprocess.run([sys.executable, *install, "--target", str(place), *wheels], check=True)
+    installed = subprocess.run([sys.executable, *install, "--target", str(place), *wheels])
+    if installed.returncode != 0 or not wheels:
+        print(f"--packages {packages}: must hold wheels for this Python", file=sys.stderr)
+        return 2
     inherited = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(place), *([inherited] if inherited else [])])
     rest = _without_packages(arguments)

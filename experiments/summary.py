@@ -75,9 +75,9 @@ def find_flaw(config: RunConfig, records: Records) -> str | None:
         return "no update was applied"  # on the virtual clock that is a link's doing: a miss
     if records.metrics.empty and not config.workload.timing_only:
         return "no snapshot was evaluated"
-    largest, bound = records.updates["delay"][_applied(records.updates)].max(), config.delay_bound
-    if bound is not None and largest > bound:
-        return f"an update of delay {largest} was applied; the bound is {bound}"
+    delays, bound = records.updates["delay"][_applied(records.updates)], config.delay_bound
+    if bound is not None and (delays > bound).any():
+        return f"an update of delay {delays.max()} was applied; the bound is {bound}"
     overran = overrun_fraction(records.computations)
     if overran > OVERRUN_LIMIT:
         return (

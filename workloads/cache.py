@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from workloads.base import WorkloadError
 
+_LOCK = ".lock"
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -43,7 +46,10 @@ def publish_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        _clear_remains(folder)
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        lock = (staging / _LOCK).open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise WorkloadError(
             f"cannot write prepared data to {folder}: {error.strerror}; "
@@ -51,12 +57,22 @@ def publish_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         ) from error
     try:
         fill(staging)
+        (staging / _LOCK).unlink()
         _rename(staging, folder)
     except OSError as error:
         where = error.filename or folder
         raise WorkloadError(f"{where}: {error.strerror}, while data were prepared") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        lock.close()
+
+
+def _clear_remains(folder: Path) -> None:
+    """Remove what processes that were killed have left; whoever is at work holds a lock."""
+    for remains in folder.parent.glob(f".{folder.name}-*"):
+        with suppress(OSError), (remains / _LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(remains, ignore_errors=True)
 
 
 def mark_of(paths: Iterable[Path]) -> str:
@@ -66,7 +82,7 @@ def mark_of(paths: Iterable[Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in paths:
-        found = path.stat(follow_symlinks=False)
+        found = path.stat(follow_symlinks=path.exists())  # of a link, what it leads to
         digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
 

@@ -211,3 +211,10 @@ def test_a_failed_run_has_every_key_and_no_result(config: RunConfig, records: Re
     assert (failed["status"], failed["reason"]) == ("failed", "the disk is full")
     assert failed["time_to_target_s"] is None
     assert failed["delay"] == {"mean": None, "p95": None, "max": None, "bound": 14}
+
+
+def test_a_virtual_run_that_ends_before_the_first_update_is_a_miss(records: Records) -> None:
+    (config,) = validate(["engine=virtual", "workload=resnet_mnist5k"], multirun=False)
+    assert config.delay_bound is not None
+    early = dataclasses.replace(records, updates=told(), totals=totals([ended(0, 0)]))
+    assert finished(config, None, LOSS, early)["status"] == "finished"

@@ -310,7 +310,7 @@ def test_nothing_but_unreadable_images_ends_the_run(folder: Path, tmp_path: Path
     images = prepared(folder, tmp_path)
     with pytest.raises(WorkloadError, match="images could be read"):
         next(images.training(0, 1, 4))
-    with pytest.raises(WorkloadError, match="none of 2 images to score could be read"):
+    with pytest.raises(WorkloadError, match="none of 2 heldout images could be read"):
         list(images.heldout())
 
 

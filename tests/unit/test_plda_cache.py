@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -10,7 +13,9 @@ import numpy as np
 import pytest
 
 from workloads.base import WorkloadError
-from workloads.cache import open_array, publish
+from workloads.cache import mark_of, open_array, publish
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_two_that_prepare_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
@@ -53,3 +58,34 @@ def test_mapped_arrays_are_read_only(tmp_path: Path) -> None:
     publish(tmp_path / "data", lambda: {"numbers": np.arange(5)})
     with pytest.raises(ValueError, match="read-only"):
         open_array(tmp_path / "data", "numbers")[0] = 1
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from workloads.cache import publish_folder\n"
+        "def fill(staging):\n"
+        "    (staging / 'half.npy').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "publish_folder(Path(sys.argv[1]), fill)\n"
+    )
+    folder = tmp_path / "data"
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.glob(".data-*"))) == 1
+    publish(folder, lambda: {"numbers": np.arange(5)})
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert sorted(path.name for path in folder.iterdir()) == ["numbers.npy"]
+
+
+def test_files_are_told_apart_by_size_and_through_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    before = mark_of([link])
+    assert mark_of([link]) == before
+    (tmp_path / "real" / "more").touch()
+    assert mark_of([link]) != before
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    mark_of([tmp_path / "dangling"])

@@ -108,7 +108,7 @@ def changed(line: int, text: str | None) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (changed(1, "four"), "line 1: 'four': must be D, an integer from 1"),
+        (changed(1, "four"), "line 1: 'four': must be D, an integer from 1 to 2147483647"),
         (changed(2, "0"), "line 2: '0': must be W, an integer from 1"),
         (changed(3, ""), "line 3: blank: must be NNZ, an integer from 1"),
         ((), "line 1: blank: must be D, an integer from 1"),
@@ -128,7 +128,7 @@ def changed(line: int, text: str | None) -> tuple[str, ...]:
         (changed(6, "2 2 9" + "9" * 20), "line 6: '2 2 99"),
         (changed(6, "2 2 ١"), "line 6: '2 2 ١': must be three integers"),
         (changed(6, "x" * 2000), "line 6: "),
-        (("1", "3", "1", "1 1 1"), "1 documents hold words; must be enough to hold 0.25"),
+        (("1", "3", "1", "1 1 1"), "1 documents hold words; must be at least 2"),
     ],
 )
 @pytest.mark.parametrize("block", [16, 1 << 20])

@@ -19,17 +19,26 @@ _SIDE = 64
 
 def main(arguments: Sequence[str]) -> int:
     """Decode every image of the folder that is the one argument; 0 when all can be."""
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python -m workloads.imagenet.check FOLDER", file=sys.stderr)
         return 2
-    folder = Path(arguments[0])
     try:
-        if lacks := index.missing(folder):
-            raise WorkloadError(f"{folder}: must hold train/ and val/; {lacks}")
-        arrays = index.build(folder, Ticker())
-    except (WorkloadError, OSError) as error:
+        return _checked(Path(arguments[0]))
+    except WorkloadError as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _checked(folder: Path) -> int:
+    if lacks := index.missing(folder):
+        raise WorkloadError(f"{folder}: must hold train/ and val/; {lacks}")
+    arrays = index.build(folder, Ticker())
     unreadable = sum(_unreadable(arrays, part) for part in index.PARTS)
     counts = (len(arrays[f"{part}_labels"]) for part in index.PARTS)
     told = "{} to train on, {} to score".format(*counts)

@@ -62,7 +62,10 @@ class FileImages:
         index = self._open("train")
         mine = generator(self._seed, Purpose.SHARD).permutation(len(index.labels))[worker::workers]
         if not len(mine):
-            raise WorkloadError(f"cluster.workers={workers}: must be at most {len(index.labels)}")
+            raise WorkloadError(
+                f"cluster.workers={workers}: must be at most {len(index.labels)}, the number of"
+                " images to train on"
+            )
         rng = generator(self._seed, Purpose.ORDER, worker)
         numbers = itertools.chain.from_iterable(rng.permutation(mine) for _ in itertools.count())
         return self._batches(index, numbers, batch_size, worker)
@@ -124,7 +127,7 @@ class FileImages:
                 found += 1
                 yield Batch(normalize(crops.pixels[sound]), index.labels[cut[sound]])
         if not found:
-            raise WorkloadError(f"none of {len(chosen)} images to score could be read")
+            raise WorkloadError(f"none of {len(chosen)} {part} images could be read")
 
     def _sound(self, size: int, unreadable: dict[int, str]) -> NDArray[np.bool_]:
         sound = np.ones(size, np.bool_)

@@ -8,6 +8,7 @@ where it lies.
 from __future__ import annotations
 
 import os
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -102,7 +103,13 @@ def _entries(folder: Path, tell: Tell) -> Iterator[Entry]:
     for one in inside:
         tell(f"{folder.name}: looking at {one.name}")
         if one.is_dir():
-            yield from _of_class(Path(one.path))
+            found_any = False
+            for entry in _of_class(Path(one.path)):
+                found_any = True
+                yield entry
+            if not found_any:
+                told = "a class folder without images, no class"
+                print(f"{one.path}: {told}", file=sys.stderr, flush=True)
         elif one.name.endswith(".tar"):
             yield from _of_shard(Path(one.path))
 

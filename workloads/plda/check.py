@@ -15,15 +15,21 @@ from workloads.progress import Ticker
 
 def main(arguments: Sequence[str]) -> int:
     """Read the two files of the folder that is the one argument; 0 when they are sound."""
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python -m workloads.plda.check FOLDER", file=sys.stderr)
         return 2
     try:
         with tempfile.TemporaryDirectory() as staging:
             print(_checked(Path(arguments[0]), Path(staging)))
-    except (WorkloadError, OSError) as error:
+    except WorkloadError as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     return 0
 
 

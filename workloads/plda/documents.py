@@ -60,7 +60,7 @@ def _pieces(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
 def split(documents: int, heldout_fraction: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """(held out, to train on): sorted document numbers, the same whatever the seed of a run."""
     order = generator(SPLIT_SEED, Purpose.SPLIT).permutation(documents).astype(np.int32)
-    heldout = round(documents * heldout_fraction)
+    heldout = max(1, round(documents * heldout_fraction))
     return np.sort(order[:heldout]), np.sort(order[heldout:])
 
 

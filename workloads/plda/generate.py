@@ -44,8 +44,16 @@ def main(arguments: Sequence[str]) -> int:
     if any(folder.glob("docword.*")):
         print(f"{folder}: must be a folder without a docword file", file=sys.stderr)
         return 2
-    folder.mkdir(parents=True, exist_ok=True)
-    generate(folder, asked.documents, asked.words, asked.tokens, asked.topics, asked.seed)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        generate(folder, asked.documents, asked.words, asked.tokens, asked.topics, asked.seed)
+    except OSError as error:
+        print(f"{error.filename or folder}: {error.strerror}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, SystemError):  # the latter out of compiled code
+        print("interrupted", file=sys.stderr)
+        return 130
+    print(f"{asked.documents} documents in {folder}")
     return 0
 
 

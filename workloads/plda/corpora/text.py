@@ -78,7 +78,7 @@ def _complaining(reading: Reading) -> Iterator[None]:
         told = "the compressed file is cut off after this line"
         raise reading.wrong(reading.lines, told) from None
     except zlib.error as error:
-        told = f"cannot be decompressed further: {error}"
+        told = f"cannot be decompressed further: {str(error).rpartition(': ')[2]}"
         raise reading.wrong(reading.lines, told) from None
     except OSError as error:
         raise WorkloadError(f"{reading.path}: cannot be read: {error.strerror}") from None
@@ -87,4 +87,4 @@ def _complaining(reading: Reading) -> Iterator[None]:
 def shown(text: bytes) -> str:
     """A line as a complaint shows it."""
     start = text.strip()[:60].decode("utf-8", "backslashreplace")
-    return repr(start) if start else "blank"
+    return f"'{start}'" if start else "blank"

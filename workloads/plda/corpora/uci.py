@@ -8,6 +8,7 @@ written at once, so that a corpus of any size takes the memory of some blocks of
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -68,7 +69,13 @@ def find(folder: Path) -> Source:
 
 
 def _only(folder: Path, kind: str) -> Path:
-    found = sorted(path for end in (".txt", ".txt.gz") for path in folder.glob(f"{kind}.*{end}"))
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise WorkloadError(f"{folder}: {error.strerror}") from None
+    wanted = re.compile(rf"{kind}\..*\.txt(\.gz)?")
+    found = sorted(folder / name for name in names if wanted.fullmatch(name))
+    found = [path for path in found if path.is_file()]
     if len(found) == 1:
         return found[0].resolve()
     what = f"{found[0].name} and {found[1].name}" if found else "none"
@@ -95,12 +102,12 @@ def fill(
                 tokens.append(drawn)
                 lengths.append(sizes[:found].copy())  # not a part that keeps the whole alive
     offsets = np.cumsum(np.concatenate(lengths))
-    heldout, train = split(len(offsets) - 1, heldout_fraction)
-    if not len(heldout) or not len(train):
+    if len(offsets) < 3:
         raise WorkloadError(
-            f"{source.docword}: {len(offsets) - 1} documents hold words; must be enough to hold"
-            f" {heldout_fraction:g} of them back (workload.heldout_fraction)"
+            f"{source.docword}: {len(offsets) - 1} documents hold words; must be at least 2, as one"
+            " is held back"
         )
+    heldout, train = split(len(offsets) - 1, heldout_fraction)
     parts = {"train_documents": train, "heldout_documents": heldout}
     save_arrays(staging, {"offsets": offsets, "vocabulary": vocabulary, **parts})
     notes = reader.notes(len(offsets) - 1)
@@ -255,7 +262,7 @@ class _Reader:
             self._returns += line.endswith(b"\r")
             text = line.strip()
             if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
-                told = f"{shown(text)}: must be {name}, an integer from 1"
+                told = f"{shown(text)}: must be {name}, an integer from 1 to {most}"
                 raise self._reading.wrong(self._lines, told)
             numbers.append(int(text))
         return Header(*numbers), block
