@@ -70,7 +70,7 @@ REFUSALS = [
     ("workload.corpus=uci", "workload.corpus: follows from the choice; set workload="),
     # data that are not there, or not wanted
     ("workload=plda_nytimes", "workload.data_dir=null: must be a folder with docword.nytimes"),
-    ("workload=plda_nytimes workload.data_dir=/nowhere", "must hold one file docword.*.txt"),
+    ("workload=plda_nytimes workload.data_dir=/nowhere", "must be a folder that can be read (No"),
     ("workload=plda_reuters workload.min_word_count=3", "must be 1 with workload=plda_reuters"),
     ("workload.data_dir=/tmp", "workload.data_dir=/tmp: must be null with workload=plda_sotu"),
     ("workload=resnet_digits workload.data_dir=/tmp", "must be null with workload=resnet_digits"),

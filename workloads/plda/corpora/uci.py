@@ -72,7 +72,8 @@ def _only(folder: Path, kind: str) -> Path:
     try:
         names = os.listdir(folder)
     except OSError as error:
-        raise WorkloadError(f"{folder}: {error.strerror}") from None
+        told = f"must be a folder that can be read ({error.strerror})"
+        raise WorkloadError(f"{folder}: {told}") from None
     wanted = re.compile(rf"{kind}\..*\.txt(\.gz)?")
     found = sorted(folder / name for name in names if wanted.fullmatch(name))
     found = [path for path in found if path.is_file()]
