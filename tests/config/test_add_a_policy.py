@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.paths import ROOT
+from tests.support.packages import installed
 
 PAGE = (ROOT / "docs/add-a-policy.md").read_text()
 CODE, SETTINGS = (
@@ -51,20 +52,9 @@ def test_one_file_of_code_and_one_of_settings_make_a_policy(tmp_path):
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """A folder with an installed package that brings the policy."""
-    package = tmp_path / "site" / "my_policies"
-    (package / "conf" / "policy").mkdir(parents=True)
-    for folder in (package, package / "conf"):
-        (folder / "__init__.py").touch()
-    (package / "async_groups.py").write_text(CODE)
-    (package / "conf" / "policy" / "async_groups.yaml").write_text(SETTINGS)
-    info = package.parent / "my_policies-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-policies\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[mlfabric.policies]\nasync_groups = my_policies.async_groups\n"
-        "[mlfabric.conf]\nmy_policies = my_policies.conf\n"
-    )
-    return package.parent
+    files = {"async_groups.py": CODE, "conf/policy/async_groups.yaml": SETTINGS}
+    points = "[mlfabric.policies]\nasync_groups = my_policies.async_groups\n"
+    return installed(tmp_path / "site", "my_policies", files, points)
 
 
 def test_a_package_outside_brings_a_policy(tmp_path, outside):

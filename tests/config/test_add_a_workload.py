@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.paths import ROOT
+from tests.support.packages import installed
 
 PAGE = (ROOT / "docs/add-a-workload.md").read_text()
 CODE, KIND = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -66,17 +67,7 @@ def test_a_class_and_a_file_of_settings_make_a_workload(tmp_path: Path, project:
 
 
 def test_a_package_outside_brings_a_workload(tmp_path: Path) -> None:
-    package = tmp_path / "site" / "my_workloads"
-    (package / "conf" / "workload").mkdir(parents=True)
-    for folder in (package, package / "conf"):
-        (folder / "__init__.py").touch()
-    (package / "softmax.py").write_text(CODE)
-    (package / "conf" / "workload" / "softmax_digits.yaml").write_text(SETTINGS)
-    info = package.parent / "my_workloads-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-workloads\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[mlfabric.workloads]\nsoftmax = my_workloads.softmax:Softmax\n"
-        "[mlfabric.conf]\nmy_workloads = my_workloads.conf\n"
-    )
-    assert_learned(run(ROOT, tmp_path, path=f":{package.parent}"), tmp_path)
+    files = {"softmax.py": CODE, "conf/workload/softmax_digits.yaml": SETTINGS}
+    points = "[mlfabric.workloads]\nsoftmax = my_workloads.softmax:Softmax\n"
+    site = installed(tmp_path / "site", "my_workloads", files, points)
+    assert_learned(run(ROOT, tmp_path, path=f":{site}"), tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workloads.base import WorkloadError
 from workloads.cache import Arrays
+from workloads.checking import run_check
 from workloads.imagenet import index
 from workloads.imagenet.loading import Order, Readers
 from workloads.progress import Ticker
@@ -19,23 +20,10 @@ _SIDE = 64
 
 def main(arguments: Sequence[str]) -> int:
     """Decode every image of the folder that is the one argument; 0 when all can be."""
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        print("usage: python -m workloads.imagenet.check FOLDER", file=sys.stderr)
-        return 2
-    try:
-        return _checked(Path(arguments[0]))
-    except WorkloadError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return run_check("workloads.imagenet.check", arguments, _check)
 
 
-def _checked(folder: Path) -> int:
+def _check(folder: Path) -> int:
     if lacks := index.missing(folder):
         raise WorkloadError(f"{folder}: must hold train/ and val/; {lacks}")
     arrays = index.build(folder, Ticker())

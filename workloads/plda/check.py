@@ -7,33 +7,24 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from workloads.base import WorkloadError
 from workloads.cache import open_array
+from workloads.checking import run_check
 from workloads.plda.corpora import uci
 from workloads.progress import Ticker
 
 
 def main(arguments: Sequence[str]) -> int:
     """Read the two files of the folder that is the one argument; 0 when they are sound."""
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        print("usage: python -m workloads.plda.check FOLDER", file=sys.stderr)
-        return 2
-    try:
-        with tempfile.TemporaryDirectory() as staging:
-            print(_checked(Path(arguments[0]), Path(staging)))
-    except WorkloadError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return run_check("workloads.plda.check", arguments, _check)
+
+
+def _check(folder: Path) -> int:
+    with tempfile.TemporaryDirectory() as staging:
+        print(_told(folder, Path(staging)))
     return 0
 
 
-def _checked(folder: Path, staging: Path) -> str:
+def _told(folder: Path, staging: Path) -> str:
     source = uci.find(folder)
     uci.fill(staging, source, staging, 0.5, Ticker())
     documents = len(open_array(staging, "offsets")) - 1
