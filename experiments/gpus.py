@@ -95,9 +95,9 @@ def _run(policy: str, setting: str, asked: argparse.Namespace) -> dict[str, Any]
     overrides = [
         *("cluster=gpus", f"engine.mpi={asked.mpi}", "tracking=none", *WORKLOAD),
         *(*POLICIES[policy], *SETTINGS[setting], f"engine.max_seconds={asked.seconds}"),
-        *("engine.snapshot_interval_s=20", "engine.watchdog_s=60", f"hydra.run.dir={folder}"),
+        *("engine.snapshot_interval_s=20", "engine.watchdog_s=60"),
     ]
-    command = [sys.executable, "-m", "experiments.run", *overrides]
+    command = [sys.executable, "-m", "experiments.run", *overrides, f"hydra.run.dir={folder}"]
     subprocess.run(command, cwd=ROOT, check=False)
     told = {"policy": policy, "setting": setting, "overrides": overrides}
     if not (folder / "run.json").exists():
