@@ -63,7 +63,7 @@ lint: $(STAMP) ## formatter, linter, types, import rules
 bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim (ARGS='scale')
 	@$(PY) -m experiments.bench $(ARGS)
 
-reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop|full FIGURES=fig4,table1)
+reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop|full|paper FIGURES=fig4,table1)
 	@$(PY) -m experiments.reproduce --profile $(PROFILE) $(if $(FIGURES),--figures $(FIGURES))
 
 # For machines with GPUs that reach no registry: what the study needs beside PyTorch and mpi4py.
@@ -74,5 +74,5 @@ gpu-wheels: ## collect wheels/ for `python3 -m experiments.gpus --packages wheel
 	@$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir wheels \
 	  --constraint requirements.lock antlr4-python3-runtime
 
-mlflow-ui: $(STAMP) ## the MLflow UI on the suite's store
-	@$(VENV)/bin/mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/results/mlflow.db" $(ARGS)
+mlflow-ui: $(STAMP) ## the MLflow UI on the suite's store (ARGS='--port 5001')
+	@$(PY) -m experiments.mlflow_ui $(ARGS)

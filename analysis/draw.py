@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,51 +17,30 @@ from matplotlib.figure import Figure
 
 from analysis import style
 from analysis.cases import read_cases
+from analysis.catalog import FIGURES, FROM_MEASUREMENTS, FROM_PLANNER, FROM_RUNS
 from analysis.errors import AnalysisError
-from analysis.figures import (
-    claim_halving,
-    fig1,
-    fig2,
-    fig3,
-    fig4,
-    fig5,
-    fig6,
-    fig7,
-    fig8,
-    fig9,
-    fig10,
-    scale,
-    table1,
-)
+from analysis.findings import Finding
 from analysis.load import COLUMNS, Recorded, load_runs, select_planned
 from analysis.plan import Plan, read_plan
+from analysis.report import write_report
 
-FROM_PLANNER = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6}
-FROM_RUNS = {
-    "fig7": fig7,
-    "fig8": fig8,
-    "table1": table1,
-    "table1_plda": table1,
-    "fig10": fig10,
-    "scale": scale,
-    "claim_halving": claim_halving,
-}
-FROM_MEASUREMENTS = {"fig9": fig9}
-FIGURES = [*FROM_PLANNER, *FROM_MEASUREMENTS, *FROM_RUNS]
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What became of a figure: one line on it, its entry of the summary (none without runs)."""
+    """What became of a figure: one line, its numbers (None where it is not drawn), its runs."""
 
     line: str
-    figures: dict[str, Any] = field(default_factory=dict)
-    claims: list[dict[str, Any]] = field(default_factory=list)
+    numbers: dict[str, Any] | None = None
+    findings: list[Finding] = field(default_factory=list)
+    runs: list[dict[str, str]] = field(default_factory=list)
+    lost: dict[str, int] = field(default_factory=dict)
+    why: str | None = None
 
 
 def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
-    """Draw figures into <folder>/figures and their numbers into <folder>/summary.json.
+    """Draw figures into <folder>/figures, their numbers into <folder>/summary.json, and the report.
 
     Returns one line on each figure; raises AnalysisError for an unknown figure or one for which
     nothing was planned.
@@ -71,22 +50,49 @@ def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
             raise AnalysisError(f"figure {name!r}: unknown; known: {', '.join(FIGURES)}")
     style.apply()
     runs = _runs(plan, [name for name in names if name in FROM_RUNS])
-    summary: dict[str, Any] = {"profile": plan.profile, "git": _git(), "figures": {}, "claims": []}
-    lines = []
-    for name in names:
-        stem = folder / "figures" / name
-        if name in FROM_PLANNER:
-            drawn = _draw_planned(name, folder / "plans" / f"{name}.json", stem)
-        elif name in FROM_MEASUREMENTS:
-            drawn = _draw_measured(name, folder / "measured" / f"{name}.json", stem)
-        else:
-            drawn = _draw_recorded(name, select_planned(runs, plan.cells(name)), stem)
-        lines.append(drawn.line)
-        summary["figures"] |= drawn.figures
-        summary["claims"] += drawn.claims
+    drawn = {name: _draw(name, plan, runs, folder) for name in names}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
-    return lines
+    path = folder / "summary.json"
+    summary = _beside(_summary(plan, drawn), path)
+    path.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    report = write_report(folder)
+    return [*(one.line for one in drawn.values()), f"report: {report}"]
+
+
+def _summary(plan: Plan, drawn: dict[str, Drawn]) -> dict[str, Any]:
+    """The content of summary.json."""
+    return {
+        "profile": plan.profile,
+        "git": _git(),
+        "machine": plan.machine,
+        "tracking_uri": plan.tracking_uri,
+        "figures": {name: one.numbers for name, one in drawn.items() if one.numbers is not None},
+        "claims": [found.entry(name) for name, one in drawn.items() for found in one.findings],
+        "runs": {
+            name: {"drawn": one.runs, "lost": one.lost, "why": one.why}
+            for name, one in drawn.items()
+        },
+    }
+
+
+def _beside(summary: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The summary, with what an earlier one of the same code and machine says of other figures."""
+    try:
+        earlier = json.loads(path.read_text())
+        same = all(earlier[key] == summary[key] for key in ("profile", "git", "machine"))
+    except (OSError, ValueError, KeyError):
+        return summary
+    if not same or summary["git"]["dirty"] is not False:
+        return summary
+    kept = {name for name in earlier["runs"] if name not in summary["runs"]}
+    return summary | {
+        **{
+            part: {name: v for name, v in earlier[part].items() if name in kept} | summary[part]
+            for part in ("figures", "runs")
+        },
+        "claims": [c for c in earlier["claims"] if c["figure"] in kept] + summary["claims"],
+        "tracking_uri": summary["tracking_uri"] or earlier["tracking_uri"],
+    }
 
 
 def _runs(plan: Plan, names: Sequence[str]) -> pd.DataFrame:
@@ -97,35 +103,55 @@ def _runs(plan: Plan, names: Sequence[str]) -> pd.DataFrame:
     return load_runs(plan.tracking_uri, plan.tracking_experiment, wanted)
 
 
-def _draw_planned(name: str, answers: Path, stem: Path) -> Drawn:
-    """Draw a figure of the planner's answers."""
-    cases = read_cases(answers)
-    _save(FROM_PLANNER[name].draw(cases), stem)
-    line = f"{name}: {stem}.png and .pdf, from the planner"
-    return Drawn(line, {name: FROM_PLANNER[name].summarize(cases)})
-
-
-def _draw_measured(name: str, path: Path, stem: Path) -> Drawn:
-    """Draw a figure of what was measured apart; raises AnalysisError where that is absent."""
-    if not path.exists():
-        return Drawn(f"{name}: not drawn, no measurement at {path}")
-    measured, module = json.loads(path.read_text()), FROM_MEASUREMENTS[name]
-    _save(module.draw(measured), stem)
-    return Drawn(f"{name}: {stem}.png and .pdf, measured", {name: module.summarize(measured)})
+def _draw(name: str, plan: Plan, runs: pd.DataFrame, folder: Path) -> Drawn:
+    stem = folder / "figures" / name
+    if name in FROM_PLANNER:
+        cases = read_cases(folder / "plans" / f"{name}.json")
+        return _drawn(name, cases, stem, "from the planner")
+    if name in FROM_MEASUREMENTS:
+        path = folder / "measured" / f"{name}.json"
+        if not path.exists():
+            return _not_drawn(name, stem, f"no measurement at {path}")
+        return _drawn(name, json.loads(path.read_text()), stem, "measured")
+    return _draw_recorded(name, select_planned(runs, plan.cells(name)), stem)
 
 
 def _draw_recorded(name: str, recorded: Recorded, stem: Path) -> Drawn:
     """Draw a figure of recorded runs; nothing is drawn without any."""
-    lost = recorded.lost["status"].value_counts()
+    lost = {str(status): int(n) for status, n in recorded.lost["status"].value_counts().items()}
     left_out = "".join(f", {count} {status}" for status, count in lost.items())
     if recorded.runs.empty:
-        return Drawn(f"{name}: not drawn, no finished valid run{left_out}")
-    module = FROM_RUNS[name]
-    _save(module.draw(recorded), stem)
-    line = f"{name}: {stem}.png and .pdf, {len(recorded.runs)} runs{left_out}"
-    found = module.claims(recorded) if hasattr(module, "claims") else []
-    claims = [{**claim, "figure": name} for claim in found]
-    return Drawn(line, {name: module.summarize(recorded)}, claims)
+        return replace(_not_drawn(name, stem, f"no finished valid run{left_out}"), lost=lost)
+    drawn = _drawn(name, recorded, stem, f"{len(recorded.runs)} runs{left_out}")
+    return replace(drawn, runs=_told(recorded.runs), lost=lost)
+
+
+def _told(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """What the report says of each run."""
+    return [
+        {
+            "run_id": run.run_id,
+            "experiment_id": run.experiment_id,
+            "label": f"{run.workload} {run.variant} {run.cluster}"
+            f" {run.network}/{run.compute} seed {run.seed}",
+        }
+        for run in runs.itertuples()
+    ]
+
+
+def _drawn(name: str, content: Any, stem: Path, source: str) -> Drawn:
+    module = FIGURES[name]
+    _save(module.draw(content), stem)
+    numbers = module.summarize(content)
+    line = f"{name}: {stem}.png and .pdf, {source}"
+    return Drawn(line, numbers, module.findings(numbers))
+
+
+def _not_drawn(name: str, stem: Path, why: str) -> Drawn:
+    """An older picture goes: it would be taken for this one."""
+    for suffix in (".png", ".pdf"):
+        stem.with_suffix(suffix).unlink(missing_ok=True)
+    return Drawn(f"{name}: not drawn, {why}", why=why)
 
 
 def _save(figure: Figure, stem: Path) -> None:

@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Run, ViewType
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,13 +24,14 @@ from analysis.plan import CELL
 from analysis.variants import variants_of
 
 COLUMNS = [
-    *["run_id", "fingerprint", "status", "started_ms", "folder"],
+    *["run_id", "experiment_id", "fingerprint", "status", "started_ms", "folder"],
     *CELL,
     *["aggregation", "engine", "workers", "servers", "colocated"],
     *["metric_name", "final_metric", "elapsed_s", "target", "time_to_target_s"],
     *["updates_applied", "mean_delay", "delay_bound"],
 ]
 _PAGE = 500
+_VIEW = ViewType.ACTIVE_ONLY
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,24 @@ def load_runs(tracking_uri: str, experiment: str, fingerprints: Collection[str])
     `delay_bound` is NaN where there is none. An absent store holds no runs, and a run whose files
     are damaged has failed. Raises AnalysisError where the store cannot be read.
     """
+    return _load(tracking_uri, experiment, [f"tags.fingerprint = '{x}'" for x in fingerprints])
+
+
+def _load(tracking_uri: str, experiment: str, filters: Iterable[str]) -> pd.DataFrame:
     try:
-        rows = [
-            _row(client, run)
-            for client, run in _runs(tracking_uri, experiment)
-            if run.data.tags.get("fingerprint") in fingerprints
-        ]
+        found = _runs(tracking_uri, experiment, filters)
+        rows = [_row(client, run) for client, run in found if "fingerprint" in run.data.tags]
     except (MlflowException, SQLAlchemyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise AnalysisError(f"{tracking_uri}: must be an MLflow store: {reason}") from error
     frame = pd.DataFrame(rows, columns=COLUMNS)
     return frame.sort_values("started_ms", kind="stable", ignore_index=True)
+
+
+def load_folder(tracking_uri: str, experiment: str, folder: Path) -> pd.DataFrame:
+    """As load_runs, of the runs whose folders lie in this one."""
+    inside = str(folder).replace("'", "_")
+    return _load(tracking_uri, experiment, [f"tags.run_dir LIKE '{inside}/%'"])
 
 
 def finished_fingerprints(
@@ -112,18 +121,23 @@ def metric_curves(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def _runs(tracking_uri: str, experiment: str) -> Iterable[tuple[MlflowClient, Run]]:
+def _runs(
+    tracking_uri: str, experiment: str, filters: Iterable[str]
+) -> Iterable[tuple[MlflowClient, Run]]:
+    """One small question for each filter: reading everything takes seconds for thousands of runs,
+    and no filter of MLflow's names several values of a tag."""
     if _absent_store(tracking_uri):
         return
     client = MlflowClient(tracking_uri)
     found = client.get_experiment_by_name(experiment)
-    token = None
-    while found is not None:
-        page = client.search_runs([found.experiment_id], max_results=_PAGE, page_token=token)
-        yield from ((client, run) for run in page)
-        token = page.token
-        if not token:
-            return
+    if found is None:
+        return
+    for text in filters:
+        token = None
+        while token != "":
+            page = client.search_runs([found.experiment_id], text, _VIEW, _PAGE, None, token)
+            yield from ((client, run) for run in page)
+            token = page.token or ""
 
 
 def _absent_store(tracking_uri: str) -> bool:
@@ -136,13 +150,14 @@ def _row(client: MlflowClient, run: Run) -> dict[str, Any]:
     running = run.info.status in ("RUNNING", "SCHEDULED")
     row: dict[str, Any] = {
         "run_id": run.info.run_id,
+        "experiment_id": run.info.experiment_id,
         "fingerprint": run.data.tags["fingerprint"],
         "status": "unfinished" if running else "failed",
         "started_ms": run.info.start_time,
     }
-    if running or "run.json" not in _artifacts(client, run):
+    folder = None if running else _folder(client, run)
+    if folder is None or not (folder / "run.json").exists():
         return row
-    folder = Path(client.download_artifacts(run.info.run_id, ""))
     try:
         outcome = _outcome(run, _read_json(folder / "run.json"))
         return row | {"folder": str(folder)} | outcome | _settings(folder)
@@ -150,8 +165,14 @@ def _row(client: MlflowClient, run: Run) -> dict[str, Any]:
         return row
 
 
-def _artifacts(client: MlflowClient, run: Run) -> set[str]:
-    return {artifact.path for artifact in client.list_artifacts(run.info.run_id)}
+def _folder(client: MlflowClient, run: Run) -> Path | None:
+    """A folder with the run's artifacts: the store's own where it is on this machine."""
+    place = urlparse(run.info.artifact_uri)
+    if place.scheme in ("", "file"):
+        return Path(unquote(place.path))
+    if not client.list_artifacts(run.info.run_id):
+        return None
+    return Path(client.download_artifacts(run.info.run_id, ""))
 
 
 def _outcome(run: Run, summary: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Plan:
     profile: str
     tracking_uri: str | None
     tracking_experiment: str | None
+    machine: dict[str, str]
     figures: dict[str, pd.DataFrame]  # columns: PLANNED
 
     def cells(self, figure: str) -> pd.DataFrame:
@@ -44,5 +45,9 @@ def read_plan(path: Path) -> Plan:
         name: pd.DataFrame(cells, columns=PLANNED) for name, cells in content["figures"].items()
     }
     return Plan(
-        content["profile"], content["tracking_uri"], content["tracking_experiment"], figures
+        content["profile"],
+        content["tracking_uri"],
+        content["tracking_experiment"],
+        content.get("machine", {}),
+        figures,
     )

@@ -142,6 +142,38 @@ class PairedRatio:
         return (pairs["over"] / pairs["under"]).rename("ratio").reset_index()
 
 
+@dataclass(frozen=True)
+class PerformanceProfile:
+    """Time to target of every policy over the fastest one's, problem by problem.
+
+    A problem is one setting and seed, told apart by the `problem` columns. Takes runs with
+    `column`, time_to_target_s and these, and the planned runs that are `lost`. Returns one row a
+    problem and one column a policy, at least 1; infinite where the target was missed, the run is
+    lost, or nobody reached it. Problems without a target are left out (Dolan and More 2002).
+    """
+
+    problem: tuple[str, ...]
+    column: str = "variant"
+
+    def __call__(self, runs: pd.DataFrame, lost: pd.DataFrame) -> pd.DataFrame:
+        keys = [*self.problem, self.column]
+        gone = lost[keys].assign(time_to_target_s=np.inf)
+        timed = runs.loc[runs["time_to_target_s"].notna(), [*keys, "time_to_target_s"]]
+        known = timed[list(self.problem)].drop_duplicates()
+        everyone = pd.concat([timed, gone.merge(known, on=list(self.problem))], ignore_index=True)
+        times = everyone.astype({"time_to_target_s": float}).pivot_table(
+            "time_to_target_s", list(self.problem), self.column, aggfunc="min", observed=True
+        )
+        fastest = times.min(axis=1).replace(np.inf, np.nan)
+        return times.div(fastest, axis=0).fillna(np.inf)
+
+    @staticmethod
+    def shares(ratios: pd.Series) -> pd.Series:
+        """Share of the problems with a ratio up to each that occurs, and up to 1; index: ratios."""
+        levels = np.unique(np.append(ratios[np.isfinite(ratios)], 1.0))
+        return pd.Series([float((ratios <= level).mean()) for level in levels], index=levels)
+
+
 def _hold(
     times_s: NDArray[np.float64],
     values: NDArray[np.float64],

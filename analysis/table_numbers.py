@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from analysis import paper
+from analysis.findings import CLOSE, Finding, above_one, close_to, ratio
 from analysis.numbers import interval, known
 from analysis.speedups import Cell, Estimate, columns_ordered, log_errors, rows_ordered
-from analysis.stats import ENOUGH_RUNS
-from analysis.variants import RING
+from analysis.variants import PIPELINED, RING
 
 ROWS, COLUMNS = "NS1>NS3>NS2", "CS2>CS3>=CS1"
 
@@ -59,59 +59,96 @@ def table_numbers(cells: list[Cell]) -> dict[str, Any]:
     }
 
 
-def table_claims(cells: list[Cell], workload: str) -> list[dict[str, Any]]:
-    """The claims that rest on the table: text, whether it holds, what was measured.
+def table_findings(numbers: dict[str, Any]) -> list[Finding]:
+    """What a table of these numbers says; nothing without targets.
 
-    A ratio beats 1 in a cell when its whole interval lies above 1. `indicative`: fewer pairs
-    than a claim needs.
+    A ratio beats 1 in a cell when its whole interval lies above 1.
     """
-    common = {"workload": workload, "indicative": _fewest(cells) < ENOUGH_RUNS}
-    return [claim | common for claim in (*_ratios(cells), _up_to_three(cells), _orders(cells))]
+    cells: dict[str, Any] = numbers["cells"]
+    if numbers["measure"] != "time_to_target":
+        return []
+    beside_paper = [_beside_paper(name, cell) for name, cell in cells.items()]
+    return [*beside_paper, *_ahead(cells), _up_to_three(cells), _orders(numbers)]
 
 
-def _ratios(cells: list[Cell]) -> list[dict[str, Any]]:
+def _beside_paper(name: str, cell: dict[str, Any]) -> Finding:
+    ours, n = cell["paper_mode"], cell["n"]
+    how = "fitted" if cell["fitted"] else "held out"
+    infinite = ours is None and n > 0
+    return Finding(
+        f"{name}, paper mode over {RING} ({how})",
+        ratio(ours, n),
+        f"median within {CLOSE - 1:.0%} of the paper's",
+        False if infinite else close_to(ours, cell["paper"]),
+        cell["paper"],
+        cell["ci95"],
+        n,
+        cell["missed"],
+        reason=f"{RING} missed its target" if infinite else None,
+    )
+
+
+def _ahead(cells: dict[str, Any]) -> list[Finding]:
     texts = {
         "pipelined_over_paper_mode": "pipelined sums are faster than paper mode in every cell",
         "best_baseline": "pipelined sums are faster than the better baseline in every cell",
     }
     return [
-        {
-            "claim": text,
-            "holds": len(cells) == len(paper.SPEEDUP)
-            and all(cell.speedup[name].low > 1 for cell in cells),
-            "measured": {
-                cell.name: _ratio(cell.speedup[name]) | {"missed": cell.speedup[name].missed}
-                for cell in cells
-            },
-        }
+        Finding(
+            text,
+            _span(cells, name),
+            f"all {len(paper.SPEEDUP)} intervals above 1",
+            len(cells) == len(paper.SPEEDUP) and _intervals_above(cells, name) == len(cells),
+            n=_fewest(cells),
+        )
         for name, text in texts.items()
     ]
 
 
-def _up_to_three(cells: list[Cell]) -> dict[str, Any]:
+def _intervals_above(cells: dict[str, Any], name: str) -> int:
+    return sum(above_one(cell[f"{name}_ci95"]) is True for cell in cells.values())
+
+
+def _span(cells: dict[str, Any], name: str) -> str:
+    """Medians from the least to the most, and how many intervals lie above 1."""
+    medians = [ratio(cell[name], cell["runs_by_variant"][PIPELINED]) for cell in cells.values()]
+    known_ones = sorted(value for value in medians if isinstance(value, float))
+    ends = [f"{value:.2f}" for value in known_ones[:1] + known_ones[-1:]]
+    span = "–".join([ends[0], "∞"] if ends and "∞" in medians else ends) or "none"
+    return f"{span}; {_intervals_above(cells, name)} of {len(cells)} intervals above 1"
+
+
+def _up_to_three(cells: dict[str, Any]) -> Finding:
     """The paper's largest speedup; settings are inferred, so that passing it proves little."""
     largest = max(paper.SPEEDUP.values())
-    medians = [cell.speedup["paper_mode"].median for cell in cells]
-    measured = max((value for value in medians if not math.isnan(value)), default=math.nan)
-    return {
-        "claim": f"up to 3x faster training than {RING} (paper mode, NS/CS inferred)",
-        "holds": measured >= largest,
-        "measured": known(measured),
-        "paper": largest,
-    }
+    medians = [cell["paper_mode"] for cell in cells.values() if cell["paper_mode"] is not None]
+    measured = max(medians, default=None)
+    return Finding(
+        f"up to 3x faster training than {RING} (paper mode, NS/CS inferred)",
+        measured,
+        f"largest median at least {largest:g}",
+        None if measured is None else measured >= largest,
+        largest,
+        n=_fewest(cells),
+    )
 
 
-def _orders(cells: list[Cell]) -> dict[str, Any]:
-    numbers = table_numbers(cells)["ordering_holds"]
-    return {
-        "claim": f"speedups are ordered as in the paper: {ROWS} in rows, {COLUMNS} in columns",
-        "holds": numbers["all"] is True,
-        "measured": numbers,
-    }
+def _orders(numbers: dict[str, Any]) -> Finding:
+    orders = numbers["ordering_holds"]
+    kept = sum(value is True for key in (ROWS, COLUMNS) for value in orders[key].values())
+    of = sum(len(orders[key]) for key in (ROWS, COLUMNS))
+    return Finding(
+        f"speedups are ordered as in the paper: {ROWS} in rows, {COLUMNS} in columns",
+        f"{kept} of {of} rows and columns",
+        "all of them",
+        orders["all"],
+        "all",
+        n=_fewest(numbers["cells"]),
+    )
 
 
-def _fewest(cells: list[Cell]) -> int:
-    return min((e.n for cell in cells for e in cell.speedup.values()), default=0)
+def _fewest(cells: dict[str, Any]) -> int:
+    return min((min(cell["runs_by_variant"].values()) for cell in cells.values()), default=0)
 
 
 def _ratio(estimate: Estimate) -> dict[str, Any]:

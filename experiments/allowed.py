@@ -27,6 +27,8 @@ def allowed(annotation: Any) -> str:
         return " or ".join([*map(allowed, parts), "null"])
     if origin is dict:
         return f"{{key: {allowed(get_args(annotation)[1])}}}"
+    if origin is list:
+        return f"a list, each {allowed(get_args(annotation)[0])}"
     return _NAMES[annotation]
 
 
@@ -38,6 +40,8 @@ def complaint(kind: type[Any], prefix: str, error: Mapping[str, Any]) -> str:
     if error["type"] == "unexpected_keyword_argument":
         return unknown_key(key, [prefix + field for field in hints])
     hint = hints[name]
+    if inner and get_origin(hint) is list:
+        key, hint = f"{key}.{inner[0]}", get_args(hint)[0]
     if inner and get_origin(hint) is dict:  # one of its values; else pydantic names a union's part
         key, hint = f"{key}.{inner[0]}", get_args(hint)[1]
     if error["type"] == "missing":

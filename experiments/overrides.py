@@ -25,6 +25,7 @@ from experiments.allowed import shown, unknown_key
 from experiments.paths import CONF, ROOT
 from experiments.resolvers import register_resolvers
 from experiments.schema import SECTIONS, VARIANTS, RunConfig, from_omegaconf
+from experiments.sweep_settings import sweep_settings
 from mlfabric.errors import SettingError
 
 GROUPS = (*SECTIONS, "experiment")
@@ -80,6 +81,11 @@ def launches(arguments: Sequence[str]) -> list[tuple[str, ...]]:
     with _composer():
         found = _launches(overrides)
     return [tuple(str(override.input_line) for override in launch) for launch in found]
+
+
+def fixed(arguments: Sequence[str]) -> list[str]:
+    """The overrides that name one value."""
+    return [text for text in arguments if not _parsed(text).is_sweep_override()]
 
 
 def composed(overrides: Sequence[str] = ()) -> DictConfig:
@@ -186,6 +192,7 @@ def _job(overrides: list[str], folder_key: str) -> RunConfig:
         _check_key(_key(text), known)
     cfg = _compose(tuple(overrides))
     _check_folder(folder_key, cfg)
+    sweep_settings(cfg)
     return from_omegaconf(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
 
 

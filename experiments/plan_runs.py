@@ -7,63 +7,23 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from pydantic import ConfigDict, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
-
-from experiments.allowed import complaint
+from experiments.environment import machine
 from experiments.fingerprint import fingerprint
 from experiments.measurements import MEASURED
 from experiments.naming import run_name
 from experiments.overrides import choices, composed, launches, validate
-from experiments.paths import CONF
 from experiments.planner_answers import planner_figures
+from experiments.profiles import Profile, Share, read_profile
 from experiments.schema import RunConfig, to_plain
-from experiments.sections import Positive
 from mlfabric.errors import SettingError
 
 ADHOC = "adhoc"
 """The experiment of runs that belong to no figure."""
-
-
-@checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
-class Share:
-    """The repetitions and the training time of a cluster's cells.
-
-    `workload` and `figure` narrow it to theirs; `overrides` are further settings of every run.
-    `budget_s` is the time at whose 80 % the target was found, where a run may take longer.
-    """
-
-    cluster: str
-    seeds: list[int]
-    max_seconds: Positive
-    workload: str | None = None
-    figure: str | None = None
-    budget_s: Positive | None = None
-    overrides: list[str] = field(default_factory=list)
-
-    @property
-    def target_budget_s(self) -> float:
-        """The training time at whose 80 % the target is found."""
-        return self.budget_s or self.max_seconds
-
-    def covers(self, figure: str, cell: Mapping[str, str]) -> bool:
-        """Whether the figure's cell is among them."""
-        asked = (self.cluster, self.workload, self.figure)
-        found = (cell["cluster"], cell["workload"], figure)
-        return all(name in (None, other) for name, other in zip(asked, found, strict=True))
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How much of the figures is run; a cell follows the first share that covers it."""
-
-    runs: tuple[Share, ...]
 
 
 @dataclass(frozen=True)
@@ -128,6 +88,7 @@ class Plan:
             "profile": self.profile,
             "tracking_uri": tracking and tracking.uri,
             "tracking_experiment": tracking and tracking.experiment,
+            "machine": machine(),
             "figures": {name: [run.cell() for run in runs] for name, runs in self.figures.items()},
         }
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,8 +97,11 @@ class Plan:
 
 def known_figures() -> list[str]:
     """Figures that can be reproduced: from the planner, then the others."""
-    from_runs = [name for name in choices("experiment") if name != ADHOC]
-    return planner_figures() + sorted([*from_runs, *MEASURED], key=_by_number)
+    return planner_figures() + sorted([*_from_runs(), *MEASURED], key=_by_number)
+
+
+def _from_runs() -> list[str]:
+    return [name for name in choices("experiment") if name != ADHOC]
 
 
 def _by_number(name: str) -> list[tuple[str, int]]:
@@ -153,6 +117,8 @@ def make_plan(profile: str, figures: Sequence[str]) -> Plan:
             raise SettingError(f"figure {figure!r}: unknown; known: {', '.join(known_figures())}")
     from_planner = tuple(figure for figure in planner_figures() if figure in figures)
     measured = tuple(figure for figure in MEASURED if figure in figures)
+    if unmeasured := [figure for figure in measured if figure not in settings.measured]:
+        raise SettingError(f"figure {unmeasured[0]!r}: profile {profile!r} does not measure it")
     from_runs = [figure for figure in figures if figure not in (*from_planner, *measured)]
     planned = {figure: _planned(figure, settings) for figure in from_runs}
     for figure, runs in planned.items():
@@ -164,33 +130,9 @@ def make_plan(profile: str, figures: Sequence[str]) -> Plan:
 def figures_of(profile: str) -> list[str]:
     """The known figures that a profile includes; raises SettingError for an unknown profile."""
     settings = read_profile(profile)
-    without_runs = (*planner_figures(), *MEASURED)
-    return [
-        name
-        for name in known_figures()
-        if name in without_runs or any(True for _ in cells(name, settings))
-    ]
-
-
-def read_profile(name: str) -> Profile:
-    """Read conf/profile/<name>.yaml; raises SettingError for an unknown one or a bad setting."""
-    if name == "paper":
-        raise SettingError("profile 'paper': not yet available; it needs a cluster and your data")
-    if name not in choices("profile"):
-        known = ", ".join(choices("profile"))
-        raise SettingError(f"profile {name!r}: unknown; known: {known}")
-    content: Any = OmegaConf.to_container(OmegaConf.load(CONF / "profile" / f"{name}.yaml"))
-    if list(content) != ["runs"]:
-        raise SettingError(f"profile {name}: {', '.join(content)}: must be runs alone")
-    shares = enumerate(content["runs"])
-    return Profile(tuple(_share(f"profile {name}: runs.{i}.", share) for i, share in shares))
-
-
-def _share(prefix: str, content: dict[str, Any]) -> Share:
-    try:
-        return Share(**content)
-    except ValidationError as error:
-        raise SettingError(complaint(Share, prefix, error.errors()[0])) from None
+    from_runs = [name for name in _from_runs() if any(True for _ in cells(name, settings))]
+    included = {*planner_figures(), *settings.measured, *from_runs}
+    return [name for name in known_figures() if name in included]
 
 
 def _planned(figure: str, profile: Profile) -> list[PlannedRun]:
@@ -214,7 +156,7 @@ def cells(figure: str, profile: Profile) -> Iterable[tuple[tuple[str, ...], Shar
     sweep = composed([chosen]).hydra.sweeper.params
     axes = {str(group): str(names).split(",") for group, names in sweep.items()}
     for values in itertools.product(*axes.values()):
-        cell = dict(zip(axes, values, strict=True))
+        cell = profile.replaced(dict(zip(axes, values, strict=True)))
         share = next((share for share in profile.runs if share.covers(figure, cell)), None)
         if share is not None:
             setting = tuple(f"{group}={value}" for group, value in cell.items())

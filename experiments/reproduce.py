@@ -14,9 +14,11 @@ from statistics import fmean
 from analysis.errors import AnalysisError
 from analysis.load import finished_fingerprints
 from experiments.child import run_child
+from experiments.comparison import record_reproduction
+from experiments.errors import RunFailed
 from experiments.files import alone
 from experiments.interrupts import INTERRUPTED, interrupt_once
-from experiments.measurements import write_measurements
+from experiments.measurements import write_measurement
 from experiments.paths import RESULTS
 from experiments.plan_runs import Plan, PlannedRun, figures_of, known_figures, make_plan
 from experiments.planner_answers import write_answers
@@ -24,7 +26,8 @@ from experiments.pool import Order, Pool
 from experiments.resolvers import launch_stamp
 from experiments.run import main as run_here
 from experiments.schema import to_plain
-from mlfabric.errors import SettingError
+from experiments.sections import TrackingConfig
+from mlfabric.errors import MlfabricError, SettingError
 from workloads.base import WorkloadError
 
 FIRST_GUESS_OVERHEAD_S = 15.0  # of a run on real ranks, beyond its training time
@@ -81,6 +84,7 @@ class Reproduction:
         run: Callable[[list[str]], int] = run_here,
         draw: Callable[[Sequence[str]], int] = run_child,
         make_pool: Callable[[], Pool] = Pool,
+        record: Callable[[TrackingConfig, Path], str] = record_reproduction,
     ) -> None:
         self._plan = plan
         self._runs = plan.runs()
@@ -89,6 +93,7 @@ class Reproduction:
         self._run = run
         self._draw_command = draw
         self._make_pool = make_pool
+        self._record_in_mlflow = record
         self._folders = results / "runs" / launch_stamp()
         self._left: list[PlannedRun] = []
         self._todo = 0
@@ -108,15 +113,28 @@ class Reproduction:
                 self._announce(missing)
             failures = self._run_all(missing, pool)
         drawn = self._draw(self._figures)
+        recorded = self._record()
         self._report(failures)
-        return 0 if drawn and not failures else 1
+        return 0 if drawn and recorded and not failures else 1
+
+    def _record(self) -> bool:
+        """The figures' numbers, pictures and report in MLflow, where there are runs."""
+        if not self._runs:
+            return True
+        try:
+            run_id = self._record_in_mlflow(self._runs[0].config.tracking, self._plan_file.parent)
+        except (RunFailed, OSError, ValueError) as error:
+            _say(f"not recorded in MLflow: {error}")
+            return False
+        _say(f"recorded in MLflow: run {run_id}, its runs are its children (make mlflow-ui)")
+        return True
 
     def _measure(self) -> None:
         """What cannot be measured is not drawn, and said so; everything else goes on."""
         for figure in self._plan.measured:
             try:
-                write_measurements([figure], self._plan_file.parent / "measured", _say)
-            except (WorkloadError, OSError) as error:
+                write_measurement(figure, self._plan_file.parent / "measured", _say)
+            except (WorkloadError, MlfabricError, OSError) as error:
                 _say(f"{figure}: not measured: {error}")
 
     def _announce(self, missing: Sequence[PlannedRun]) -> None:
@@ -210,7 +228,9 @@ class Reproduction:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m experiments.reproduce", description=__doc__)
-    parser.add_argument("--profile", default="laptop", help="smoke, laptop (default) or full")
+    parser.add_argument(
+        "--profile", default="laptop", help="smoke, laptop (default), full or paper"
+    )
     known = ",".join(known_figures())
     parser.add_argument("--figures", help=f"of {known}; default: those of the profile")
     chosen = parser.parse_args(arguments)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 
 from omegaconf import OmegaConf
@@ -15,8 +15,17 @@ from experiments.paths import ROOT
 def register_resolvers() -> None:
     """Register `project:PATH` (absolute, in the project) and `launch_stamp:`, new each time."""
     OmegaConf.register_new_resolver("project", lambda path: str(ROOT / path), replace=True)
-    stamp = functools.cache(launch_stamp)
-    OmegaConf.register_new_resolver("launch_stamp", stamp, replace=True)
+    OmegaConf.register_new_resolver("launch_stamp", _Stamp(launch_stamp()), replace=True)
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """The stamp of one launch, the same in every process that it is sent to."""
+
+    value: str
+
+    def __call__(self) -> str:
+        return self.value
 
 
 def launch_stamp() -> str:

@@ -6,22 +6,16 @@ Exit status: 0 finished and valid, 1 not, 2 settings refused, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
-import hydra
 from hydra._internal.utils import get_args_parser
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
+from experiments.hydra_app import launch
 from experiments.interrupts import INTERRUPTED, interrupt_once
-from experiments.outcome import Outcome, sweep_summary
-from experiments.overrides import launches, search_path, validate
-from experiments.paths import CONF
-from experiments.schema import RunConfig, from_omegaconf
+from experiments.outcome import Outcome
+from experiments.overrides import validate
+from experiments.schema import RunConfig
 from experiments.sections import TrackingConfig
 from mlfabric.errors import SettingError
 
@@ -43,43 +37,29 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return REFUSED
     if any(getattr(options, name) for name in _SHOWING):
-        _hydra(arguments, lambda cfg: None)
+        launch(arguments, lambda cfg: None)
         return 0
-    return _run_all(_launches(arguments, options), jobs)
+    return _run_all(arguments, options, jobs)
 
 
-def _launches(arguments: list[str], options: argparse.Namespace) -> list[list[str]]:
-    """Hydra's command lines: a sweep is one for each variant of its experiment."""
-    if not options.multirun:
-        return [arguments]
-    flags = [argument for argument in arguments if argument not in options.overrides]
-    found = launches(options.overrides)
-    if len(found) == 1:
-        return [[*flags, *found[0]]]
-    apart = "hydra.sweep.subdir={}-${{hydra.job.num}}"
-    return [[*flags, *launch, apart.format(number)] for number, launch in enumerate(found)]
-
-
-def _run_all(commands: list[list[str]], jobs: list[RunConfig]) -> int:
+def _run_all(arguments: list[str], options: argparse.Namespace, jobs: list[RunConfig]) -> int:
     from experiments.errors import RunFailed
 
     interrupt_once()
-    done: list[tuple[str, Outcome]] = []
     try:
         for tracking in dict.fromkeys(job.tracking for job in jobs):
             _open_store(tracking)
-        for command in commands:
-            _hydra(command, lambda cfg: done.append(_run_one(cfg, len(done), len(jobs))))
+        if options.multirun:
+            from experiments.sweep import carry_out
+
+            return carry_out(arguments, options.overrides, jobs)
+        return _run_one(arguments)
     except KeyboardInterrupt:
         print("interrupted; nothing is left running", file=sys.stderr)
         return INTERRUPTED
     except (RunFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    finally:
-        if len(jobs) > 1:
-            print(sweep_summary(done, len(jobs)), file=sys.stderr)
-    return 0 if all(outcome.status == "finished" for _, outcome in done) else 1
 
 
 def _open_store(tracking: TrackingConfig) -> None:
@@ -91,21 +71,12 @@ def _open_store(tracking: TrackingConfig) -> None:
     print(f"tracking: {tracking.uri or 'none'}", flush=True)
 
 
-def _run_one(cfg: DictConfig, index: int, jobs: int) -> tuple[str, Outcome]:
-    from experiments.execute import execute
+def _run_one(arguments: list[str]) -> int:
+    from experiments.job import run_job
 
-    settings = HydraConfig.get()
-    name = " ".join(settings.overrides.task)
-    run_dir = Path(settings.runtime.output_dir)
-    print(f"run {index + 1} of {jobs}: {run_dir}", flush=True)
-    outcome = execute(from_omegaconf(cfg), run_dir)
-    good = outcome.status == "finished"
-    if outcome.details:
-        print(outcome.details.rstrip(), file=sys.stderr)
-    if outcome.status == "interrupted":
-        raise KeyboardInterrupt
-    print(outcome, file=sys.stdout if good else sys.stderr, flush=True)
-    return name, outcome
+    done: list[Outcome | None] = []
+    launch(arguments, lambda cfg: done.append(run_job(cfg)))
+    return 0 if [outcome and outcome.status for outcome in done] == ["finished"] else 1
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -120,13 +91,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 def _refuse(message: str) -> NoReturn:
     raise SettingError(f"{message}; options such as -m come before all key=value")
-
-
-def _hydra(arguments: list[str], task: Callable[[DictConfig], None]) -> None:
-    """Compose as Hydra does and call task(cfg) for each job; its errors are raised, not printed."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    sys.argv = [sys.argv[0], *arguments, *search_path()]
-    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from experiments.sections import (
     VirtualEngineConfig,
 )
 from experiments.strict import STRICT
+from experiments.sweep_settings import SWEEP
 from experiments.workload_class import WorkloadConfig, workload_class
 from mlfabric import policies
 from mlfabric.errors import SettingError
@@ -123,7 +124,8 @@ def from_omegaconf(cfg: DictConfig) -> RunConfig:
         plain: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise SettingError(f"{error.full_key}: {str(error).splitlines()[0]}") from None
-    plain.pop(VARIANTS, None)
+    for aside in (VARIANTS, SWEEP):
+        plain.pop(aside, None)
     return from_plain(plain)
 
 

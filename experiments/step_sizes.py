@@ -21,7 +21,7 @@ from typing import Any
 from experiments.errors import RunFailed
 from experiments.files import write_json
 from experiments.paths import RESULTS
-from experiments.plan_runs import read_profile
+from experiments.profiles import read_profile
 from experiments.study import Result, carried_out
 from mlfabric import policies
 

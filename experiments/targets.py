@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from experiments.errors import RunFailed
 from experiments.overrides import validate
 from experiments.paths import RESULTS
-from experiments.plan_runs import Share, cells, read_profile
+from experiments.plan_runs import cells
+from experiments.profiles import Share, read_profile
 from experiments.study import carried_out, carried_out_alone
 from mlfabric.errors import SettingError
 

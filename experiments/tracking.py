@@ -8,8 +8,9 @@ import math
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,19 +19,21 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from experiments.errors import RunFailed
 from experiments.model_report import FOLDER
 from experiments.sections import TrackingConfig
+from experiments.tracking_views import COMPARISON, HEADLINE, KIND, RUN, experiment_tags
 
 VALUE_LIMIT = 6000  # characters of a parameter that every store takes
 _METRICS_A_BATCH = 1000
 _PARAMS_A_BATCH = 100
 _PATIENCE_S = 60.0
 _SQLITE = "sqlite:///"
+_PARENT = "mlflow.parentRunId"
 
 ARTIFACTS = (
     *("config.json", "run.json", "environment.json", "calibration.json"),
@@ -50,7 +53,9 @@ def create_store(tracking: TrackingConfig) -> str:
     for name in ("alembic", "mlflow"):
         logging.getLogger(name).setLevel(logging.ERROR)
     with _failing_as_run(tracking.store), _alone(tracking.store):
-        return _experiment_id(tracking)
+        experiment_id = _experiment_id(tracking)
+        _set_views(MlflowClient(tracking.store), experiment_id)
+        return experiment_id
 
 
 class Recorder:
@@ -64,7 +69,8 @@ class Recorder:
         experiment_id = create_store(tracking)
         with _failing_as_run(self._uri):
             self._client = MlflowClient(self._uri)
-            create = partial(self._client.create_run, experiment_id, self._start_ms, dict(tags))
+            told = {KIND: RUN, **tags}
+            create = partial(self._client.create_run, experiment_id, self._start_ms, told)
             self.run_id: str = patiently(partial(create, run_name=name)).info.run_id
             items = [Param(key, value[:VALUE_LIMIT]) for key, value in params.items()]
             for batch in _batches(items, _PARAMS_A_BATCH):
@@ -84,9 +90,11 @@ class Recorder:
         """Log the run's single numbers, at the end of its clock."""
         elapsed_s = summary["elapsed_s"] or 0.0
         delays = {f"delay_{key}": value for key, value in summary["delay"].items()}
+        rate = summary["updates_applied"] / elapsed_s if elapsed_s else None
+        told = {**dict.fromkeys(HEADLINE), **summary, **delays, "updates_per_s": rate}
         self._log_metrics(
             self._metric(key, value, elapsed_s, 0)
-            for key, value in {**summary, **delays}.items()
+            for key, value in told.items()
             if _is_result(key, value)
         )
 
@@ -110,6 +118,65 @@ class Recorder:
 
     def _log_batch(self, **items: Any) -> None:
         patiently(partial(self._client.log_batch, self.run_id, **items))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A parent run, found again by its key: metrics, files by artifact folder, children's ids."""
+
+    key: str
+    name: str
+    metrics: Mapping[str, float]
+    files: Mapping[str, Sequence[Path]]
+    children: Sequence[str]
+
+
+def record_comparison(tracking: TrackingConfig, made: Comparison) -> str:
+    """Create the comparison's run, or write it anew; returns its id. Raises RunFailed.
+
+    Children that have a parent keep it. Only finite metrics can be told.
+    """
+    with _failing_as_run(tracking.store):
+        client = MlflowClient(tracking.store)
+        run_id = _parent(client, tracking, made)
+        now_ms = time.time_ns() // 1_000_000
+        finite = {key: value for key, value in made.metrics.items() if math.isfinite(value)}
+        metrics = [Metric(key, value, now_ms, 0) for key, value in finite.items()]
+        for batch in _batches(metrics, _METRICS_A_BATCH):
+            patiently(partial(client.log_batch, run_id, metrics=batch))
+        for place, paths in made.files.items():
+            for path in paths:
+                patiently(partial(client.log_artifact, run_id, str(path), place or None))
+        for child in made.children:
+            if _PARENT not in patiently(partial(client.get_run, child)).data.tags:
+                patiently(partial(client.set_tag, child, _PARENT, run_id))
+        patiently(partial(client.set_terminated, run_id))
+        return run_id
+
+
+def end_running(tracking: TrackingConfig, folder: Path) -> None:
+    """Mark as killed the runs in this folder whose process is gone; raises RunFailed."""
+    if tracking.uri is None:
+        return
+    with _failing_as_run(tracking.store):
+        client = MlflowClient(tracking.store)
+        for run in _found(client, tracking, "attributes.status = 'RUNNING'"):
+            if Path(run.data.tags.get("run_dir", "")).is_relative_to(folder):
+                patiently(partial(client.set_terminated, run.info.run_id, "KILLED"))
+
+
+def _parent(client: MlflowClient, tracking: TrackingConfig, made: Comparison) -> str:
+    key = made.key.replace("'", "")
+    for run in _found(client, tracking, f"tags.comparison = '{key}'"):
+        return str(run.info.run_id)
+    tags = {KIND: COMPARISON, "comparison": key}
+    experiment_id = _experiment_id(tracking)
+    create = partial(client.create_run, experiment_id, tags=tags, run_name=made.name)
+    return str(patiently(create).info.run_id)
+
+
+def _found(client: MlflowClient, tracking: TrackingConfig, text: str) -> list[Run]:
+    return list(patiently(lambda: client.search_runs([_experiment_id(tracking)], text)))
 
 
 def flat_params(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -148,6 +215,13 @@ def _experiment_id(tracking: TrackingConfig) -> str:
     if database := _database(tracking.store):
         location = str(database.with_name("artifacts"))
     return str(patiently(lambda: client.create_experiment(tracking.experiment, location)))
+
+
+def _set_views(client: MlflowClient, experiment_id: str) -> None:
+    found = patiently(lambda: client.get_experiment(experiment_id)).tags
+    for key, value in experiment_tags(experiment_id).items():
+        if found.get(key) != value:
+            patiently(partial(client.set_experiment_tag, experiment_id, key, value))
 
 
 def _make_whole(database: Path) -> None:

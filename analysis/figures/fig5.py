@@ -10,11 +10,16 @@ from matplotlib.figure import Figure
 
 from analysis import style
 from analysis.cases import Case, numbers
+from analysis.findings import Finding
 from mlfabric.plan import gantt
 
 PAPER_ALONE_S = 10.0
 SLOW = "g1"
 TITLES = {"unbounded": "no delay bound", "bounded": "delay bound {bound}"}
+CAPTION = (
+    "The case for dropping an update before it is sent: the same updates without and with a"
+    " bound on delays, as the planner answers. Nothing here is random."
+)
 
 
 def draw(cases: Mapping[str, Case]) -> Figure:
@@ -42,6 +47,23 @@ def summarize(cases: Mapping[str, Case]) -> dict[str, Any]:
         "dropped": {"paper": [SLOW], "ours": [d["id"] for d in cases["bounded"].answer["dropped"]]},
         "cells": numbers(cases.items()),
     }
+
+
+def findings(numbers: dict[str, Any]) -> list[Finding]:
+    """The paper's times and drops, on our input."""
+    alone, dropped = numbers["alone_s"], numbers["dropped"]
+    same = abs(alone["ours"] - alone["paper"]) < 1e-9
+    names = {who: ", ".join(dropped[who]) or "none" for who in ("ours", "paper")}
+    return [
+        Finding(f"{SLOW} alone (s)", alone["ours"], "equal", same, alone["paper"]),
+        Finding(
+            "dropped with the bound",
+            names["ours"],
+            "equal",
+            dropped["ours"] == dropped["paper"],
+            names["paper"],
+        ),
+    ]
 
 
 def alone_s(cases: Mapping[str, Case]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -12,13 +13,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import style
+from analysis.findings import Finding, above_one, ratio
 from analysis.load import Recorded, metric_curves
 from analysis.numbers import interval, known, repetitions
 from analysis.stats import ConvergenceBand, MedianInterval, OnTimeGrid, PairedSpeedup
+from analysis.variants import look_of
 
 PAPER = "MLfabric converges ahead of the state of the art in every setting shown"
 OURS = "mlfabric_a"
 PANEL = ["workload", "cluster"]
+CAPTION = (
+    "Held-out metric against seconds of training under NS1 and CS2: median run and 95 %"
+    " bootstrap interval (shaded); marks on the dashed target are median times to it. All"
+    " policies of a panel live through the same stragglers, seed by seed."
+)
 
 
 def draw(recorded: Recorded) -> Figure:
@@ -36,11 +44,11 @@ def draw(recorded: Recorded) -> Figure:
     for row, workload in enumerate(workloads):
         for column, cluster in enumerate(clusters):
             here = runs[(runs["workload"] == workload) & (runs["cluster"] == cluster)]
-            _panel(axes[row, column], here, f"{workload} on {cluster}")
-        axes[row, 0].set_ylabel(_metric_label(runs[runs["workload"] == workload]))
+            add_panel(axes[row, column], here, f"{workload} on {cluster}")
+        axes[row, 0].set_ylabel(metric_label(runs[runs["workload"] == workload]))
     for axis in axes[-1]:
         axis.set_xlabel("time (s)")
-    _legend(figure, axes)
+    add_legend(figure, list(axes.flat))
     return figure
 
 
@@ -70,7 +78,27 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
     return {"paper": PAPER, "ours": OURS, "cells": panels}
 
 
-def _panel(axis: Axes, runs: pd.DataFrame, title: str) -> None:
+def findings(numbers: dict[str, Any]) -> list[Finding]:
+    """MLfabric against each baseline of each panel, by time to target."""
+    return [
+        Finding(
+            f"{panel}: time to target, {baseline} over {OURS}",
+            ratio(told["median"], told["n"]),
+            "interval above 1",
+            above_one(told["ci95"]),
+            "ahead",
+            told["ci95"],
+            told["n"],
+            told["missed"],
+        )
+        for panel, cell in numbers["cells"].items()
+        for baseline, told in cell["speedups"].items()
+        if told["n"]
+    ]
+
+
+def add_panel(axis: Axes, runs: pd.DataFrame, title: str) -> None:
+    """Draw one line a variant, and the target."""
     for policy in style.in_order(set(runs["variant"])):
         _policy_line(axis, runs[runs["variant"] == policy], policy)
     fewest = runs.groupby("variant")["seed"].count().min() if len(runs) else 0
@@ -82,10 +110,10 @@ def _panel(axis: Axes, runs: pd.DataFrame, title: str) -> None:
 def _policy_line(axis: Axes, runs: pd.DataFrame, policy: str) -> None:
     sampled = OnTimeGrid()(metric_curves(runs), runs.set_index("run_id")["elapsed_s"])
     band = ConvergenceBand()(sampled)
-    color = style.POLICY_COLOR[policy]
+    color = look_of(policy).color
     look: dict[str, Any] = {
         "color": color,
-        "linestyle": style.POLICY_DASHES[policy],
+        "linestyle": look_of(policy).dashes,
         "drawstyle": "steps-post",
     }
     axis.plot(band["time_s"], band["median"], label=policy, **look)
@@ -125,13 +153,13 @@ def _time_mark(axis: Axes, target: float, times: np.ndarray[Any, Any], policy: s
     median, low, high, _ = MedianInterval().of(times)
     if not np.isfinite(median):
         return
-    color = style.POLICY_COLOR[policy]
+    color = look_of(policy).color
     if np.isfinite(low) and np.isfinite(high):
         axis.plot([low, high], [target, target], color=color, linewidth=2.2, alpha=0.5, zorder=3)
     axis.plot(
         [median],
         [target],
-        marker=style.POLICY_MARKER[policy],
+        marker=look_of(policy).marker,
         color=color,
         markersize=5,
         markeredgecolor="white",
@@ -140,21 +168,24 @@ def _time_mark(axis: Axes, target: float, times: np.ndarray[Any, Any], policy: s
     )
 
 
-def _metric_label(runs: pd.DataFrame) -> str:
+def metric_label(runs: pd.DataFrame) -> str:
+    """What the metric of these runs is called on an axis."""
     name = str(runs["metric_name"].iloc[0])
     return style.METRIC_LABEL.get(name, name.replace("_", " "))
 
 
-def _legend(figure: Figure, axes: np.ndarray[Any, Any]) -> None:
+def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """One legend above all panels."""
     handles: dict[str, Artist] = {}
-    for axis in axes.flat:
+    for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
+    narrow = figure.get_figwidth() < style.PAGE_IN
     figure.legend(
         list(handles.values()),
         list(handles),
         loc="outside upper center",
-        ncols=2 if axes.shape[1] == 1 else len(handles),
+        ncols=2 if narrow else min(len(handles), 4),
     )
 
 

@@ -13,9 +13,11 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis import style
 from analysis.bounds import Bounds, bounds_of
+from analysis.findings import Finding
 from analysis.load import Recorded, read_config
 from analysis.numbers import interval, known, repetitions
 from analysis.stats import MedianInterval
+from analysis.variants import BASELINES, PIPELINED, look_of
 
 # Name, label and dashes of a bound.
 BOUNDS = {
@@ -24,6 +26,11 @@ BOUNDS = {
     "ring": ("ring: n/(C + 2(n−1)/n·S/B)", (0, (3, 1, 1, 1))),
 }
 _VALUES = ("updates_per_s", "mean_delay")
+CAPTION = (
+    "Updates applied a second (above) and their mean delay (below) against the number of"
+    " workers, without stragglers and without training, beside the bounds that computation and"
+    " links set."
+)
 
 
 def draw(recorded: Recorded) -> Figure:
@@ -67,6 +74,23 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
     }
 
 
+def findings(numbers: dict[str, Any]) -> list[Finding]:
+    """How pipelined sums compare with each baseline on the largest cluster."""
+    ours = numbers["cells"].get(PIPELINED, {})
+    return [
+        Finding(
+            f"{size} workers: updates a second, {PIPELINED} over {baseline}",
+            round(ours[size]["updates_per_s"] / rates[size]["updates_per_s"], 4),
+            "above 1",
+            ours[size]["updates_per_s"] > rates[size]["updates_per_s"],
+            n=min(ours[size]["n"], rates[size]["n"]),
+        )
+        for baseline, rates in numbers["cells"].items()
+        for size in [max(rates, key=float)]
+        if baseline in BASELINES and size in ours
+    ]
+
+
 def _rated(runs: pd.DataFrame) -> pd.DataFrame:
     rate = runs["updates_applied"] / runs["elapsed_s"]
     return runs.assign(updates_per_s=rate, workers=runs["workers"].astype(float))
@@ -78,13 +102,13 @@ def _shared_bounds(runs: pd.DataFrame) -> Bounds:
 
 def _line(axis: Axes, runs: pd.DataFrame, value: str, variant: str) -> None:
     rows = MedianInterval()(runs[runs[value].notna()], value, ["workers"]).sort_values("workers")
-    color = style.POLICY_COLOR[variant]
+    color = look_of(variant).color
     axis.plot(
         rows["workers"],
         rows["median"],
         color=color,
-        linestyle=style.POLICY_DASHES[variant],
-        marker=style.POLICY_MARKER[variant],
+        linestyle=look_of(variant).dashes,
+        marker=look_of(variant).marker,
         markersize=4.5,
         label=variant,
     )

@@ -33,7 +33,6 @@ CONTENDERS: dict[str, str] = {
 }
 """Each with the MPI that starts it."""
 
-PEERS = tuple(name for name in CONTENDERS if name != OURS)
 EVEN_TOLERANCE = 1.10
 LEVEL = 0.99
 """On equal links: no slower than the best, but for what two runs of one contender differ by."""
@@ -42,17 +41,27 @@ SLOW_TOLERANCE = 1.3
 SLOW_LEAD = 1.4
 
 
-def main(only: Sequence[str] = ()) -> int:
+def main() -> int:
     """Measure, write, print; exit status 1 where a claim does not hold."""
-    cases = [case for case in CASES if not only or case.name in only]
+    return report("allreduce", compare(CASES, tuple(CONTENDERS)))
+
+
+def compare(cases: Sequence[Case], contenders: Sequence[str]) -> dict[str, Any]:
+    """Seconds of all operations of the contenders, ours among them, and what they claim."""
     measured = [
         {"case": case.name, **_measure(case, contender)}
         for case in cases
-        for contender in CONTENDERS
+        for contender in contenders
     ]
-    claims = [one for case in cases for one in _claims(case, measured)]
-    described = [dataclasses.asdict(case) for case in cases]
-    return report("allreduce", {"cases": described, "measured": measured, "claims": claims})
+    peers = [contender for contender in contenders if contender != OURS]
+    return {
+        "cases": [
+            {**dataclasses.asdict(case), "bounds_s": {n: case.bound_s(n) for n in case.sizes}}
+            for case in cases
+        ],
+        "measured": measured,
+        "claims": [one for case in cases for one in _claims(case, measured, peers)],
+    }
 
 
 def _measure(case: Case, contender: str) -> dict[str, Any]:
@@ -80,24 +89,29 @@ def _summed_up(ranks: Sequence[Mapping[str, Any]], size: int) -> dict[str, Any]:
     }
 
 
-def _claims(case: Case, measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _claims(
+    case: Case, measured: Sequence[Mapping[str, Any]], peers: Sequence[str]
+) -> list[dict[str, Any]]:
     found = {
         (one["contender"], size["bytes"]): size
         for one in measured
         if one["case"] == case.name
         for size in one["sizes"]
     }
-    return [one for size in case.sizes for one in _claims_of(case, size, found)]
+    return [one for size in case.sizes for one in _claims_of(case, size, found, peers)]
 
 
 def _claims_of(
-    case: Case, size: int, found: Mapping[tuple[str, int], Mapping[str, Any]]
+    case: Case,
+    size: int,
+    found: Mapping[tuple[str, int], Mapping[str, Any]],
+    peers: Sequence[str],
 ) -> list[dict[str, Any]]:
     what, ours = f"{case.name}, {size / 1e6:g} MB", found[OURS, size]
-    best = min(PEERS, key=lambda peer: found[peer, size]["median_s"])
+    best = min(peers, key=lambda peer: found[peer, size]["median_s"])
     lead = found[best, size]["median_s"] / ours["median_s"]
     if case.changing:
-        tail = min(found[peer, size]["p95_s"] for peer in PEERS) / ours["p95_s"]
+        tail = min(found[peer, size]["p95_s"] for peer in peers) / ours["p95_s"]
         return [
             claim(f"{what}: best other median ({best}) over ours", lead, "above 1", lead > 1),
             claim(f"{what}: best other 95th percentile over ours", tail, "above 1", tail > 1),

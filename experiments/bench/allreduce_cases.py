@@ -58,3 +58,8 @@ CASES = (
     ),
     Case("changing", {4 * MEGABYTE: 40}, changing=True),
 )
+GLANCE = (
+    Case("equal links", {4 * MEGABYTE: 7}),
+    Case("one host at 25 %", {4 * MEGABYTE: 5}, factors={"h5": 0.25}),
+)
+"""What a figure shows within minutes."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.bench.allreduce_cases import CASES, HOSTS, LEARNING, RATE
+from experiments.bench.allreduce_cases import CASES, GLANCE, HOSTS, LEARNING, RATE
 from experiments.mpi_library import this_rank
 from experiments.plan import MAX_CHUNK_BYTES
 from mlfabric.emulation.hosts import INTERFACE, address, enter
@@ -26,7 +26,7 @@ def main(folder: Path, contender: str, case_name: str) -> None:
     """All operations of a case, one size after another; writes when each ended."""
     rank = this_rank()
     enter(HOSTS[rank])
-    case = next(case for case in CASES if case.name == case_name)
+    case = next(case for case in (*CASES, *GLANCE) if case.name == case_name)
     reduce, close = _contender(contender, rank, folder)
     reduce(np.ones(1, np.float32))  # connections are made
     if rank == 0:

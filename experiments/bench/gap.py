@@ -46,14 +46,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Study, write, print; exit status 1 where the claim does not hold."""
     parser = argparse.ArgumentParser(prog="experiments.bench.gap", description=__doc__)
     parser.add_argument("--instances", type=int, default=INSTANCES, help="in all, at least")
-    per_family = math.ceil(parser.parse_args(arguments).instances / len(FAMILIES))
     started = time.monotonic()
-    records = _studied([(family, index) for family in FAMILIES for index in range(per_family)])
-    results = summarize(records) | {"seconds": time.monotonic() - started, "instances": records}
+    results = study(parser.parse_args(arguments).instances)
+    results |= {"seconds": time.monotonic() - started}
     _print_table(results)
     style.apply()
     style.save(planner_gap.draw(results), RESULTS / "bench" / "planner_gap")
     return report("planner_gap", results)
+
+
+def study(instances: int) -> dict[str, Any]:
+    """Gaps over at least so many instances, equally many of each family."""
+    per_family = math.ceil(instances / len(FAMILIES))
+    records = _studied([(family, index) for family in FAMILIES for index in range(per_family)])
+    return {**summarize(records), "instances": records}
 
 
 def _studied(tasks: Sequence[tuple[str, int]]) -> list[Record]:

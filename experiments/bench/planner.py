@@ -40,23 +40,32 @@ PRESSED_BATCHES = 300
 def main() -> int:
     """Measure, write, print; exit status 1 where a claim does not hold."""
     warm_up()
-    times = {mode: {n: _time(n, hosts, mode) for n, hosts in SIZES} for mode in MODES}
-    plain = {n: _compared(n, hosts) for n, hosts in SIZES if n <= PLAIN_UP_TO}
+    speed = measure_speed()
     long_run, rules = _long_run(), _ordering_rules()
-    growth = {mode: _exponent(times[mode]) for mode in MODES}
-    _print(times, growth, plain)
+    _print(speed["seconds"], speed["growth_exponent"], speed["straightforward"])
     results = {
-        "seconds": times,
-        "growth_exponent": growth,
-        "aims_s": AIMS_S,
+        **speed,
         "stages": {n: _stages(n, hosts) for n, hosts in SIZES},
-        "straightforward": plain,
         "long_run": long_run,
         "ordering_rules": rules,
         "mean_completion": {f"{n}/{hosts}": _completions(n, hosts) for n, hosts in SCENES},
-        "claims": [*_claims(times, growth, plain), *_steady(long_run)],
+        "claims": [*speed["claims"], *_steady(long_run)],
     }
     return report("planner", results)
+
+
+def measure_speed() -> dict[str, Any]:
+    """Planning time of every mode and size, its growth, and the straightforward planner's."""
+    times = {mode: {n: _time(n, hosts, mode) for n, hosts in SIZES} for mode in MODES}
+    plain = {n: _compared(n, hosts) for n, hosts in SIZES if n <= PLAIN_UP_TO}
+    growth = {mode: _exponent(times[mode]) for mode in MODES}
+    return {
+        "seconds": times,
+        "growth_exponent": growth,
+        "aims_s": AIMS_S,
+        "straightforward": plain,
+        "claims": _claims(times, growth, plain),
+    }
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -37,12 +37,13 @@ GOODPUT = 1448 / 1514
 
 def main() -> int:
     """Measure, write, print; exit status 1 where a claim does not hold."""
-    cases = [_measure(rate) for rate in RATES_BYTES_PER_S]
-    claims = [one for case in cases for one in _claims(case)]
+    cases = [measure_links(rate) for rate in RATES_BYTES_PER_S]
+    claims = [one for case in cases for one in claims_of(case)]
     return report("transport", {"cases": cases, "claims": claims})
 
 
-def _measure(rate: float) -> dict[str, object]:
+def measure_links(rate: float) -> dict[str, object]:
+    """What the transport makes of links of so many bytes/s, and what the virtual clock takes."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         program = ["-m", "experiments.bench.transport_rank", folder, str(_chunk_bytes(rate))]
@@ -96,7 +97,8 @@ def _chunk_bytes(rate: float) -> int:
     return chunk_bytes(config)
 
 
-def _claims(case: dict[str, object]) -> list[dict[str, object]]:
+def claims_of(case: dict[str, object]) -> list[dict[str, object]]:
+    """Shares of the rate that are reached, and what idle ranks cost."""
     rate = case["bandwidth_bytes_per_s"]
     assert isinstance(rate, float)
     at = f"at {rate * 8 / 1e6:.0f} Mbit/s"

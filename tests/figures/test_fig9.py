@@ -10,7 +10,7 @@ import pytest
 from analysis import style
 from analysis.figures import fig9
 from experiments import compression, measurements
-from experiments.measurements import write_measurements
+from experiments.measurements import write_measurement
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ def test_a_measurement_is_made_once_and_anew_where_it_is_damaged(
 
     monkeypatch.setitem(measurements.MEASURED, "fig9", measure)
     for _ in range(2):
-        write_measurements(["fig9"], tmp_path, lambda text: None)
+        write_measurement("fig9", tmp_path, lambda text: None)
     assert len(made) == 1
     (tmp_path / "fig9.json").write_text("{")
-    write_measurements(["fig9"], tmp_path, lambda text: None)
+    write_measurement("fig9", tmp_path, lambda text: None)
     assert len(made) == 2

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from analysis import style
-from analysis.draw import FIGURES, main
-from analysis.errors import AnalysisError
+from analysis.catalog import FIGURES
+from analysis.draw import main
 from analysis.figures import fig7, fig8
 from analysis.load import Recorded, load_runs, select_planned
 from analysis.plan import read_plan
+from analysis.variants import LOOKS, look_of
+from experiments.overrides import choices
 from tests.figures.made_up import LEVELS, POLICIES, MadeUpRun, Store, target_of
 
 
@@ -47,7 +49,7 @@ def test_fig7_draws_each_policy_in_its_color_and_the_target(store: Store) -> Non
     figure = fig7.draw(recorded(store, one_panel(seeds=2)))
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     for policy in POLICIES:
-        assert lines[policy].get_color() == style.POLICY_COLOR[policy]
+        assert lines[policy].get_color() == LOOKS[policy].color
     assert np.unique(lines["target"].get_ydata()) == [0.69]
     assert figure.axes[0].get_xlabel() == "time (s)"
     assert [text.get_text() for text in figure.legends[0].texts] == [*POLICIES, "target"]
@@ -72,10 +74,10 @@ def test_fig7_marks_the_median_time_to_target(store: Store) -> None:
     marks = {
         line.get_color(): line.get_xdata()[0]
         for line in figure.axes[0].lines
-        if line.get_marker() == style.POLICY_MARKER["mlfabric_a"]
+        if line.get_marker() == LOOKS["mlfabric_a"].marker
     }
     times = sorted(r.summary()["time_to_target_s"] for r in runs if r.policy == "mlfabric_a")
-    assert marks == {style.POLICY_COLOR["mlfabric_a"]: times[1]}
+    assert marks == {LOOKS["mlfabric_a"].color: times[1]}
 
 
 def test_fig7_says_who_missed_the_target(store: Store) -> None:
@@ -143,15 +145,21 @@ def test_fig8_has_a_column_for_each_panel(store: Store, made_up_runs: list[MadeU
     assert figure.axes[5].get_xlabel() == "slowest link (Mbit/s)"
 
 
-def test_a_policy_without_a_style_is_named() -> None:
-    with pytest.raises(AnalysisError, match="no color for policy 'new'"):
-        style.in_order({"async_ps", "new"})
-
-
-def test_policies_keep_their_color_whoever_else_is_drawn() -> None:
+def test_policies_keep_their_look_whoever_else_is_drawn() -> None:
     assert style.in_order({"async_ps", "mlfabric_a"}) == ["mlfabric_a", "async_ps"]
-    assert len(set(style.POLICY_COLOR.values())) == len(style.POLICY_COLOR)
-    assert set(style.POLICY_COLOR) == set(style.POLICY_MARKER) == set(style.POLICY_DASHES)
+    assert style.in_order({"mine", "async_ps"}) == ["async_ps", "mine"]
+    looks = {(look.color, look.marker, look.dashes) for look in LOOKS.values()}
+    assert len(looks) == len(LOOKS)
+    assert set(choices("policy")) <= set(LOOKS)
+
+
+def test_a_variant_without_a_look_has_its_policys_color_and_one_of_others_is_gray() -> None:
+    servers = look_of("async_ps, 8 servers beside workers")
+    assert servers.color == LOOKS["async_ps"].color
+    assert servers.dashes != LOOKS["async_ps"].dashes
+    assert look_of("mlfabric_a pipelined, 5 servers").color == LOOKS["mlfabric_a pipelined"].color
+    assert look_of("mine") == look_of("mine")
+    assert look_of("mine").color == "0.45"
 
 
 def test_the_command_writes_pictures_and_summary(
@@ -172,7 +180,10 @@ def test_the_command_writes_pictures_and_summary(
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     summary = json.loads((folder / "summary.json").read_text())
-    assert list(summary) == ["profile", "git", "figures", "claims"]
+    parts = ["profile", "git", "machine", "tracking_uri", "figures", "claims", "runs"]
+    assert list(summary) == parts
+    assert summary["runs"]["fig7"]["lost"] == {"invalid": 1}
+    assert len(summary["runs"]["fig7"]["drawn"]) == 5
     assert set(summary["figures"]["fig7"]["cells"]) == {"resnet_mnist5k/laptop", "plda_sotu/laptop"}
 
 
@@ -181,7 +192,7 @@ def test_the_command_fails_where_nothing_can_be_drawn(
 ) -> None:
     plan = str(store.plan(tmp_path / "plan.json", one_panel(seeds=1), ("fig7",)))
     assert main(["--plan", plan, "--figures", "fig7"]) == 1
-    assert capsys.readouterr().out == "fig7: not drawn, no finished valid run, 3 absent\n"
+    assert "fig7: not drawn, no finished valid run, 3 absent\n" in capsys.readouterr().out
     assert main(["--plan", plan, "--figures", "fig99"]) == 1
     known = ", ".join(FIGURES)
     assert capsys.readouterr().err == f"figure 'fig99': unknown; known: {known}\n"

@@ -12,7 +12,8 @@ import pytest
 
 from analysis import style
 from analysis.cases import Case, read_cases
-from analysis.draw import FIGURES, FROM_PLANNER, main
+from analysis.catalog import FIGURES, FROM_PLANNER
+from analysis.draw import main
 from analysis.errors import AnalysisError
 from analysis.figures import fig1, fig2, fig3, fig4, fig5, fig6
 from experiments import planner_answers
@@ -228,7 +229,7 @@ def test_planner_figures_are_reproduced_without_a_store(tmp_path: Path) -> None:
     assert summary["figures"]["fig4"]["t_end_s"] == {"paper": 7.0, "ours": 7.0}
     written = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert written == {
-        *["plan.json", "summary.json", "fig4.json", "fig6.json"],
+        *["plan.json", "summary.json", "report.html", "fig4.json", "fig6.json"],
         *["fig4.png", "fig4.pdf", "fig6.png", "fig6.pdf"],
     }
 

@@ -97,7 +97,7 @@ def test_without_targets_throughput_is_drawn_and_called_no_result() -> None:
     assert at(figure, "paper mode / ring")[0] == pytest.approx(
         first["throughput"]["paper_mode"]["median"], abs=1e-6
     )
-    assert table1.claims(numbers) == []
+    assert table1.findings(summary) == []
 
 
 def test_a_part_of_the_table_is_drawn_and_lost_runs_are_counted() -> None:

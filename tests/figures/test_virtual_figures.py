@@ -157,9 +157,9 @@ def test_halving_holds_where_the_interval_has_the_papers_ratio(
     tmp_path: Path, counts: list[int], ratio: float, holds: bool
 ) -> None:
     numbers = recorded(halved(tmp_path, counts, [100] * 5))
-    (claim,) = claim_halving.claims(numbers)
-    assert (claim["measured"], claim["holds"], claim["n"]) == (ratio, holds, 5)
-    assert (claim["paper"], claim["indicative"]) == (1.35, False)
+    (claim,) = claim_halving.findings(claim_halving.summarize(numbers))
+    assert (claim.ours, claim.holds, claim.n) == (ratio, holds, 5)
+    assert (claim.paper, claim.indicative) == (1.35, False)
     figure = claim_halving.draw(numbers)
     figure.canvas.draw()
     lines = [list(line.get_xdata()) for line in figure.axes[0].lines]
@@ -186,9 +186,9 @@ def test_halving_holds_only_where_the_interval_says_something(
     rows = halved(tmp_path, [100 if count == INF else int(count) for count in counts], [100] * 5)
     for row, count in zip(rows[5:], counts, strict=True):
         row["time_to_target_s"] = INF if count == INF else row["time_to_target_s"]
-    (claim,) = claim_halving.claims(recorded(rows))
-    assert claim["holds"] is holds
-    assert claim["reason"] == reason or claim["reason"].startswith(reason)
+    (claim,) = claim_halving.findings(claim_halving.summarize(recorded(rows)))
+    assert claim.holds is holds
+    assert claim.reason == reason or (claim.reason or "").startswith(reason or "")
 
 
 def test_halving_counts_misses(tmp_path: Path) -> None:
@@ -202,11 +202,12 @@ def test_halving_counts_misses(tmp_path: Path) -> None:
     assert cell["iterations"] == {"none": 100.0, "halved": 130.0}
     (label,) = claim_halving.draw(numbers).axes[0].get_yticklabels()
     assert label.get_text().endswith("(indicative, n = 3)\n1 with a miss")
-    json.dumps(claim_halving.claims(numbers), allow_nan=False)
+    (claim,) = claim_halving.findings(claim_halving.summarize(numbers))
+    assert json.loads(json.dumps(claim.entry("claim_halving"), allow_nan=False))["missed"] == 1
 
 
 def test_halving_without_targets_claims_nothing(tmp_path: Path) -> None:
     rows = [row | {"time_to_target_s": NAN} for row in halved(tmp_path, [120], [100])]
     numbers = recorded(rows)
-    assert claim_halving.claims(numbers) == []
+    assert claim_halving.findings(claim_halving.summarize(numbers)) == []
     claim_halving.draw(numbers).canvas.draw()

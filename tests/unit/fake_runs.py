@@ -68,5 +68,7 @@ class FakePool:
 
 
 def carry_out(plan: Plan, fake: FakeRuns, results: Path) -> int:
-    made = Reproduction(plan, results, fake.run, fake.draw, lambda: FakePool(fake))
+    made = Reproduction(
+        plan, results, fake.run, fake.draw, lambda: FakePool(fake), lambda tracking, folder: "id"
+    )
     return made.carry_out()

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import plan_runs, reproduce
+from experiments import profiles, reproduce
 from experiments.paths import ROOT
-from experiments.plan_runs import Plan, figures_of, known_figures, make_plan, read_profile
+from experiments.plan_runs import Plan, figures_of, known_figures, make_plan
+from experiments.profiles import read_profile
 from mlfabric.errors import SettingError
 from tests.unit.fake_runs import FakeRuns, carry_out
 
@@ -73,12 +74,12 @@ def test_the_plan_file_names_every_run(smoke: Plan, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("profile", "figures", "message"),
     [
-        ("paper", ["fig7"], "not yet available"),
-        ("big", ["fig7"], "profile 'big': unknown; known: full, laptop, smoke"),
+        ("paper", ["fig7"], "profile paper: IMAGENET: must be given"),
+        ("big", ["fig7"], "profile 'big': unknown; known: full, laptop, paper, smoke"),
         (
             "smoke",
             ["fig7", "fig99"],
-            "figure 'fig99': unknown; known: fig1, .*, fig10, scale, table1",
+            "figure 'fig99': unknown; known: fig1, .*, fig10, performance_profile, .*, table1",
         ),
         ("smoke", ["adhoc"], "figure 'adhoc': unknown"),
         ("smoke", ["fig10"], "figure 'fig10': profile 'smoke' plans no run of it"),
@@ -97,6 +98,8 @@ def test_what_cannot_be_planned_is_refused(profile: str, figures: list[str], mes
             "max_seconds=-1.0: must be a number, above 0",
         ),
         ("runs: [{cluster: laptop, seeds: [0], max_second: 1.0}]", "max_second"),
+        ("runs: [{cluster: laptop, seeds: 0, max_seconds: 1.0}]", "seeds=0: must be a list"),
+        ("measured: fig9", "profile mine: measured=fig9: must be a list, each a text"),
     ],
 )
 def test_a_bad_profile_is_refused_in_one_line(
@@ -104,8 +107,8 @@ def test_a_bad_profile_is_refused_in_one_line(
 ) -> None:
     (tmp_path / "profile").mkdir()
     (tmp_path / "profile" / "mine.yaml").write_text(text)
-    monkeypatch.setattr(plan_runs, "CONF", tmp_path)
-    monkeypatch.setattr(plan_runs, "choices", lambda group: ["mine"])
+    monkeypatch.setattr(profiles, "CONF", tmp_path)
+    monkeypatch.setattr(profiles, "choices", lambda group: ["mine"])
     with pytest.raises(SettingError) as refusal:
         read_profile("mine")
     assert message in str(refusal.value)
@@ -120,7 +123,7 @@ def test_everything_is_run_then_drawn(
     assert fake.draws == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("smoke: 6 runs for fig7, fig8; 0 reused, 6 to do, about ")
-    assert lines[-1].startswith("[6/6] plda_sotu async_ps laptop ns1/cs2 seed 0 (about ")
+    assert lines[-2].startswith("[6/6] plda_sotu async_ps laptop ns1/cs2 seed 0 (about ")
 
 
 def test_finished_runs_are_reused(smoke: Plan, fake: FakeRuns, tmp_path: Path) -> None:
@@ -180,7 +183,7 @@ def test_a_first_look_is_drawn_after_the_first_repetition(
 
 def test_a_profile_names_the_figures_it_includes() -> None:
     smoke, laptop, full = map(figures_of, ("smoke", "laptop", "full"))
-    assert smoke == [*(f"fig{n}" for n in range(1, 10)), "table1"]
+    assert smoke == [*(f"fig{n}" for n in range(1, 10)), "planner_speed", "table1"]
     assert set(laptop) == set(known_figures()) - {"table1_plda"}
     assert full == known_figures()
 
@@ -190,7 +193,8 @@ def test_the_command_line_refuses_in_one_line() -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 2
     assert result.stderr == (
-        "profile 'paper': not yet available; it needs a cluster and your data\n"
+        "profile paper: IMAGENET: must be given, the path of your data:"
+        " make reproduce-figures IMAGENET=/path ...\n"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import plan_runs, reproduce
+from experiments import profiles, reproduce
 from experiments.plan_runs import Plan, make_plan
 from experiments.reproduce import Pace
 from tests.unit.fake_runs import FakeRuns, carry_out
@@ -29,9 +29,9 @@ runs:
     (folder / "profile").mkdir()
     (folder / "profile" / "mixed.yaml").write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_runs, "CONF", folder)
-        real = plan_runs.choices
-        patch.setattr(plan_runs, "choices", lambda g: ["mixed"] if g == "profile" else real(g))
+        patch.setattr(profiles, "CONF", folder)
+        real = profiles.choices
+        patch.setattr(profiles, "choices", lambda g: ["mixed"] if g == "profile" else real(g))
         return make_plan("mixed", ["fig8", "table1"])
 
 

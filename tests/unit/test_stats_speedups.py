@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis import paper
+from analysis.findings import Finding
 from analysis.names import variant_name
 from analysis.speedups import (
     Cell,
@@ -20,7 +21,7 @@ from analysis.speedups import (
     rows_ordered,
 )
 from analysis.stats import PairedRatio
-from analysis.table_numbers import cell_numbers, table_claims, table_numbers
+from analysis.table_numbers import cell_numbers, table_findings, table_numbers
 from analysis.variants import ASYNC, PAPER_MODE, PIPELINED, RING
 
 INF = math.inf
@@ -193,30 +194,45 @@ def test_an_order_broken_or_unknown_is_told() -> None:
     assert table_numbers(without)["ordering_holds"]["all"] is None
 
 
-def claims_of(pipelined_s: float) -> dict[str, dict[str, Any]]:
+def findings_of(pipelined_s: float) -> dict[str, Finding]:
     times = {RING: [60.0] * 5, ASYNC: [50.0] * 5, PAPER_MODE: [40.0] * 5}
     tables = [
         frame(times | {PIPELINED: [pipelined_s] * 5}, cs.lower(), ns.lower()) for cs, ns in PAPER
     ]
-    claims = table_claims(SpeedupTable()(pd.concat(tables)), "resnet_digits")
-    assert all(not claim["indicative"] for claim in claims)
-    return {claim["claim"]: claim for claim in claims}
+    found = table_findings(numbers_of(SpeedupTable()(pd.concat(tables))))
+    assert all(not finding.indicative for finding in found)
+    return {finding.claim: finding for finding in found}
+
+
+def numbers_of(cells: list[Cell]) -> dict[str, Any]:
+    named = {cell.name: cell_numbers(cell, 0) for cell in cells}
+    return {"measure": "time_to_target", "cells": named, **table_numbers(cells)}
 
 
 def test_a_claim_holds_when_every_interval_lies_above_one() -> None:
     over_paper = "pipelined sums are faster than paper mode in every cell"
     over_best = "pipelined sums are faster than the better baseline in every cell"
-    fast, slow = claims_of(30.0), claims_of(45.0)
-    assert (fast[over_paper]["holds"], fast[over_best]["holds"]) == (True, True)
-    assert (slow[over_paper]["holds"], slow[over_best]["holds"]) == (False, True)
-    assert fast[over_best]["measured"]["CS1/NS1"]["median"] == pytest.approx(50 / 30)
+    fast, slow = findings_of(30.0), findings_of(45.0)
+    assert (fast[over_paper].holds, fast[over_best].holds) == (True, True)
+    assert (slow[over_paper].holds, slow[over_best].holds) == (False, True)
+    assert fast[over_best].ours == "1.67–1.67; 9 of 9 intervals above 1"
+    assert slow[over_paper].ours == "0.89–0.89; 0 of 9 intervals above 1"
+
+
+def test_every_cell_stands_beside_the_papers_value_and_is_close_or_not() -> None:
+    found = findings_of(30.0)
+    held_out = found["CS2/NS1, paper mode over ring_allreduce (held out)"]
+    assert (held_out.paper, held_out.ours, held_out.holds) == (2.96, 1.5, False)
+    fitted = found["CS1/NS1, paper mode over ring_allreduce (fitted)"]
+    assert (fitted.paper, fitted.ours, fitted.holds) == (1.74, 1.5, True)
 
 
 def test_other_claims_of_the_table() -> None:
-    largest, order = (claims_of(30.0)[text] for text in list(claims_of(30.0))[2:])
-    assert (largest["holds"], largest["measured"], largest["paper"]) == (False, 1.5, 2.96)
-    assert order["holds"] is False  # all cells are equal
-    few = {claim["claim"]: claim for claim in table_claims(nine(PAPER), "w")}
-    assert few[largest["claim"]]["holds"] is True
-    assert few[order["claim"]]["holds"] is True
-    assert few[order["claim"]]["indicative"] is True
+    found = findings_of(30.0)
+    largest, order = (found[text] for text in list(found)[-2:])
+    assert (largest.holds, largest.ours, largest.paper) == (False, 1.5, 2.96)
+    assert order.holds is False  # all cells are equal
+    few = {finding.claim: finding for finding in table_findings(numbers_of(nine(PAPER)))}
+    assert few[largest.claim].holds is True
+    assert few[order.claim].holds is True
+    assert few[order.claim].verdict == "holds, indicative"
