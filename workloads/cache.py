@@ -7,8 +7,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,11 @@ def publish_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _clear_remains(folder)
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        lock = (staging / _LOCK).open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _one_at_a_time(folder.parent):
+            _clear_remains(folder)
+            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+            lock = (staging / _LOCK).open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise WorkloadError(
             f"cannot write prepared data to {folder}: {error.strerror}; "
@@ -65,6 +66,17 @@ def publish_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         lock.close()
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Hold the folder itself: a place to work in is not seen between its creation and its lock."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def _clear_remains(folder: Path) -> None:
