@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from experiments.collect import Records, metrics, read_records
 from experiments.errors import RunFailed
 from experiments.evaluator import EvaluatorProcess
+from experiments.files import alone
 from experiments.launch import Launch
+from experiments.paths import RESULTS
 from experiments.progress import Progress, read_progress, training_line
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
@@ -43,12 +46,23 @@ class MpiRun:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
         launch = Launch(self._config, self._run_dir)
         launch.check()
+        with self._turn():
+            self._carry_out(launch)
+        told = {"worst_link_miss": self._link_miss(launch), "emulation": launch.emulation}
+        return read_records(self._run_dir), told
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """Ranks of this machine would disturb each other's timing; those of others do not."""
+        if self._config.cluster.elsewhere:
+            return nullcontext()
+        waits = "waiting for another run's ranks on this machine to end"
+        return alone(RESULTS / "cluster.lock", waits)
+
+    def _carry_out(self, launch: Launch) -> None:
         if launch.emulation == "userspace":
             print(f"links are shaped in user space{launch.why and ': '}{launch.why}")
         with EvaluatorProcess(self._run_dir) as evaluator:
             self._train(launch, evaluator)
-        told = {"worst_link_miss": self._link_miss(launch), "emulation": launch.emulation}
-        return read_records(self._run_dir), told
 
     def _train(self, launch: Launch, evaluator: EvaluatorProcess) -> None:
         while not (self._run_dir / "model0.npy").exists():

@@ -19,7 +19,8 @@ from experiments.mpiexec import (
 from experiments.paths import ROOT
 from experiments.plan import straggler_events
 from experiments.schema import RunConfig
-from experiments.sections import MpiEngineConfig
+from experiments.sections import SLURM, MpiEngineConfig
+from experiments.slurm import allocated_hosts
 from mlfabric import policies
 from mlfabric.emulation.availability import unavailable
 from mlfabric.emulation.namespaces import die_with_parent
@@ -51,7 +52,9 @@ class Launch:
         self._process: subprocess.Popen[bytes] | None = None
 
     def check(self) -> None:
-        """Raises EmulationUnavailable where what the settings ask for is not to be had."""
+        """Raises EmulationUnavailable or SettingError where what is asked for is not to be had."""
+        if self._config.cluster.name == SLURM:
+            allocated_hosts()
         if self.emulation == "netns":
             require_emulation()
         if self.emulation == "userspace" and policies.place(self._config.policy.name) == "library":
@@ -123,13 +126,21 @@ class Launch:
         last = [line for line in console.splitlines() if line.strip()][-1:]
         return f"the ranks ended with status {self.poll()}: {last[0] if last else 'no output'}"
 
+    def _hostfile(self) -> str | None:
+        """The user's, or one of the allocation's hosts, in the run's folder."""
+        if self._config.cluster.name != SLURM:
+            return self._config.cluster.hostfile
+        path = self._run_dir / "hosts"
+        path.write_text("".join(f"{host}\n" for host in allocated_hosts()))
+        return str(path)
+
     def _named(self, rank: int) -> str:
         return f"rank {rank} ({self._config.cluster.hosts[rank]})"
 
     def _command(self) -> list[str]:
         config, names = self._config, self._config.cluster.hosts
         program = ["-m", "experiments.rank", str(self._run_dir)]
-        ranks = mpi_command(len(names), self.emulation, program, self._mpi, config.cluster.hostfile)
+        ranks = mpi_command(len(names), self.emulation, program, self._mpi, self._hostfile())
         if self.emulation == "none":
             return ranks
         events = straggler_events(config)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from experiments.allowed import shown
 from experiments.build import build_workload
-from experiments.sections import MpiEngineConfig
+from experiments.sections import SLURM, MpiEngineConfig
 from mlfabric import policies
 from mlfabric.emulation.stragglers import read_trace
 from mlfabric.errors import SettingError
@@ -122,6 +122,10 @@ def _library_is_real(config: RunConfig) -> str | None:
 
 def _hostfile_exists(config: RunConfig) -> str | None:
     hostfile = config.cluster.hostfile
+    if config.cluster.name == SLURM:
+        if hostfile is None:
+            return None
+        return f"cluster.hostfile={hostfile}: must be null with cluster={SLURM}, which writes one"
     if hostfile is None:
         if config.cluster.name != "hostfile":
             return None
@@ -135,18 +139,22 @@ def _hostfile_exists(config: RunConfig) -> str | None:
 
 def _hostfile_is_open_mpi_s(config: RunConfig) -> str | None:
     asked = config.engine.mpi if isinstance(config.engine, MpiEngineConfig) else None
-    if config.cluster.hostfile is None or asked != "mpich":
+    if not config.cluster.elsewhere or asked != "mpich":
         return None
     return (
-        "engine.mpi=mpich: must be openmpi or system with a cluster.hostfile, which is Open MPI's"
+        "engine.mpi=mpich: must be openmpi or system with a cluster.hostfile, which is Open MPI's,"
+        f" and with cluster={SLURM}"
     )
 
 
 def _hostfile_is_not_emulated(config: RunConfig) -> str | None:
     asks = isinstance(config.engine, MpiEngineConfig) and config.engine.emulation == "netns"
-    if config.cluster.hostfile is None or not asks:
+    if not config.cluster.elsewhere or not asks:
         return None
-    return "engine.emulation=netns: must be userspace or none (auto) with a cluster.hostfile"
+    return (
+        "engine.emulation=netns: must be userspace or none (auto) with a cluster.hostfile"
+        f" or cluster={SLURM}"
+    )
 
 
 def _stragglers_need_emulation(config: RunConfig) -> str | None:
@@ -266,8 +274,8 @@ def _virtual_hosts_are_no_machines(config: RunConfig) -> str | None:
         return None
     if config.cluster.hostfile is not None:
         return f"cluster.hostfile={config.cluster.hostfile}: must be null with engine=virtual"
-    if config.cluster.name == "hostfile":
-        return "cluster=hostfile: must be another cluster with engine=virtual"
+    if config.cluster.name in ("hostfile", SLURM):
+        return f"cluster={config.cluster.name}: must be another cluster with engine=virtual"
     return None
 
 

@@ -75,12 +75,12 @@ class RunConfig:
     def emulation(self) -> Emulation | None:
         """How links are to be shaped; None on the virtual clock, which has its own.
 
-        "auto" is "netns" on this machine (which may not allow it), "none" on a hostfile's.
+        "auto" is "netns" on this machine (which may not allow it), "none" on others.
         """
         if not isinstance(self.engine, MpiEngineConfig):
             return None
         if self.engine.emulation == "auto":
-            return "netns" if self.cluster.hostfile is None else "none"
+            return "none" if self.cluster.elsewhere else "netns"
         return self.engine.emulation
 
     @property

@@ -14,6 +14,9 @@ from pydantic.dataclasses import dataclass
 
 from experiments.strict import STRICT
 
+SLURM = "slurm"
+"""The cluster whose hosts are those of the Slurm allocation that a run is started in."""
+
 Positive = Annotated[float, Gt(0)]
 Probability = Annotated[float, Ge(0), Le(1)]
 NotNegative = Annotated[float, Ge(0)]
@@ -47,6 +50,11 @@ class ClusterConfig:
     share_spread: Annotated[float, Ge(0), Le(2)]
     hosts_per_rack: Count | None
     uplink_bytes_per_s: Positive | None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether ranks run on hosts of their own: a hostfile's, or those of an allocation."""
+        return self.hostfile is not None or self.name == SLURM
 
     @property
     def worker_hosts(self) -> tuple[str, ...]:

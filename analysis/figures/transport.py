@@ -98,6 +98,6 @@ def _sums(axis: Axes, sums: dict[str, Any]) -> None:
     axis.axhline(1.0, color="0.3", linestyle="--", linewidth=0.8)
     axis.set_xticks(range(len(sums["cases"])), [case["name"] for case in sums["cases"]])
     axis.set_xlim(-0.5, len(sums["cases"]) - 0.4)
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, 1.08 * axis.get_ylim()[1])
     axis.set_ylabel("seconds over the bound")
     axis.grid(visible=False, axis="x")

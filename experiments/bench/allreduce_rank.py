@@ -58,6 +58,7 @@ def _contender(name: str, rank: int, folder: Path) -> tuple[Reduce, Callable[[],
 
 
 def _gloo(rank: int) -> tuple[Reduce, Callable[[], None]]:
+    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # hosts have no names here, it warns
     import torch
     import torch.distributed as dist
 

@@ -22,6 +22,7 @@ from analysis.figures import planner_gap
 from experiments.bench.instances import FAMILIES, MOST_UPDATES, SLOT_S, draw
 from experiments.bench.report import claim, report
 from experiments.paths import RESULTS
+from experiments.progress import Progress
 from mlfabric.planning.batch import Batch, Plan
 from mlfabric.planning.exact.search import optimum
 from mlfabric.planning.planner import plan
@@ -63,12 +64,12 @@ def study(instances: int) -> dict[str, Any]:
 
 
 def _studied(tasks: Sequence[tuple[str, int]]) -> list[Record]:
-    records = []
+    records, progress = [], Progress()
     with multiprocessing.Pool(PROCESSES) as pool:
         for record in pool.imap(_study, tasks):
             records.append(record)
-            print(f"\rgap: {len(records)} of {len(tasks)} instances", end="", file=sys.stderr)
-    print(file=sys.stderr)
+            progress.show(f"gap: {len(records)} of {len(tasks)} instances")
+    progress.close()
     return records
 
 

@@ -288,7 +288,7 @@ def test_an_interrupt_ends_the_run_in_order(start):
     run.nothing_left()
 
 
-def test_two_launches_at_once_do_not_meet(start):
+def test_two_launches_at_once_take_turns(start):
     """On a busy machine either may be invalid for computing too long, but neither may break."""
     runs = [start(name, "engine.max_seconds=5") for name in ("one", "two")]
     for run in runs:
@@ -297,6 +297,8 @@ def test_two_launches_at_once_do_not_meet(start):
         assert result["status"] in ("finished", "invalid"), run.log.read_text()
         assert result["updates_applied"] > 0
         conserved(run.run_dir)
+    waits = "waiting for another run's ranks on this machine to end"
+    assert sum(waits in run.log.read_text() for run in runs) == 1
 
 
 def test_a_run_stops_at_its_target(start):

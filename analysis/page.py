@@ -1,0 +1,82 @@
+"""docs/laptop.md from a profile's results: python -m analysis.page --profile laptop.
+
+What the page is made of is kept beside it, so that it can be made again: docs/measurements/*.json
+and docs/figures/*.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analysis.catalog import FIGURES, TITLES
+from analysis.report import TEMPLATES, interval_shown, shown
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+_LOCAL = ("runs", "tracking_uri")
+"""What of a summary belongs to the machine that made it."""
+
+
+def keep(results: Path, docs: Path = DOCS) -> Path:
+    """Copy a profile's summary and pictures into the docs; returns where the summary is kept."""
+    summary = json.loads((results / "summary.json").read_text())
+    for name in summary["figures"]:
+        shutil.copy(results / "figures" / f"{name}.png", docs / "figures" / f"{name}.png")
+    kept = {key: value for key, value in summary.items() if key not in _LOCAL}
+    kept["lost"] = {name: told["lost"] for name, told in summary["runs"].items() if told["lost"]}
+    path = docs / "measurements" / f"{summary['profile']}.json"
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+    return path
+
+
+def page(summary: dict[str, Any]) -> str:
+    """The page of a kept summary."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"value": shown, "interval": interval_shown}
+    sections = [
+        {
+            "name": name,
+            "title": title,
+            "caption": FIGURES[name].CAPTION,
+            "claims": [claim for claim in summary["claims"] if claim["figure"] == name],
+            "lost": summary["lost"].get(name, {}),
+        }
+        for name, title in TITLES.items()
+        if name in summary["figures"]
+    ]
+    return environment.get_template("page.md.j2").render(summary=summary, sections=sections)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.page", description=__doc__)
+    parser.add_argument("--profile", default="laptop")
+    profile = parser.parse_args(arguments).profile
+    results = ROOT / "results" / profile
+    if not (results / "summary.json").exists():
+        print(f"no summary at {results}: make reproduce-figures writes it", file=sys.stderr)
+        return 1
+    summary = json.loads(keep(results).read_text())
+    path = DOCS / f"{profile}.md"
+    path.write_text(page(summary))
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
