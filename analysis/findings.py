@@ -16,6 +16,9 @@ from analysis.stats import ENOUGH_RUNS
 Value = float | str | None
 Interval = list[float | None] | None
 
+AHEAD = 1.01
+"""A ratio of times beats 1 from here on [ours]: equal snapshots differ by milliseconds."""
+
 CLOSE = 1.25
 """Two ratios agree [ours] where neither is more than so many times the other."""
 
@@ -62,12 +65,12 @@ def close_to(ours: float | None, paper: float) -> bool | None:
     return ours > 0 and abs(math.log(ours / paper)) <= math.log(CLOSE)
 
 
-def above_one(ci95: Interval) -> bool | None:
-    """Whether a whole interval lies above 1; None where there is no interval."""
+def ahead(ci95: Interval) -> bool | None:
+    """Whether a whole interval lies above AHEAD; None where there is no interval."""
     if ci95 is None:
         return None
     low = ci95[0]
-    return low is None or low > 1
+    return low is None or low > AHEAD
 
 
 def ratio(value: float | None, n: int) -> Value:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from analysis import paper
-from analysis.findings import CLOSE, Finding, above_one, close_to, ratio
+from analysis.findings import AHEAD, CLOSE, Finding, ahead, close_to, ratio
 from analysis.numbers import interval, known
 from analysis.speedups import Cell, Estimate, columns_ordered, log_errors, rows_ordered
 from analysis.variants import PIPELINED, RING
@@ -62,7 +62,7 @@ def table_numbers(cells: list[Cell]) -> dict[str, Any]:
 def table_findings(numbers: dict[str, Any]) -> list[Finding]:
     """What a table of these numbers says; nothing without targets.
 
-    A ratio beats 1 in a cell when its whole interval lies above 1.
+    A ratio beats 1 in a cell when its whole interval lies above AHEAD.
     """
     cells: dict[str, Any] = numbers["cells"]
     if numbers["measure"] != "time_to_target":
@@ -97,7 +97,7 @@ def _ahead(cells: dict[str, Any]) -> list[Finding]:
         Finding(
             text,
             _span(cells, name),
-            f"all {len(paper.SPEEDUP)} intervals above 1",
+            f"all {len(paper.SPEEDUP)} intervals above {AHEAD:g}",
             len(cells) == len(paper.SPEEDUP) and _intervals_above(cells, name) == len(cells),
             n=_fewest(cells),
         )
@@ -106,16 +106,16 @@ def _ahead(cells: dict[str, Any]) -> list[Finding]:
 
 
 def _intervals_above(cells: dict[str, Any], name: str) -> int:
-    return sum(above_one(cell[f"{name}_ci95"]) is True for cell in cells.values())
+    return sum(ahead(cell[f"{name}_ci95"]) is True for cell in cells.values())
 
 
 def _span(cells: dict[str, Any], name: str) -> str:
-    """Medians from the least to the most, and how many intervals lie above 1."""
+    """Medians from the least to the most, and how many intervals lie above AHEAD."""
     medians = [ratio(cell[name], cell["runs_by_variant"][PIPELINED]) for cell in cells.values()]
     known_ones = sorted(value for value in medians if isinstance(value, float))
     ends = [f"{value:.2f}" for value in known_ones[:1] + known_ones[-1:]]
     span = "–".join([ends[0], "∞"] if ends and "∞" in medians else ends) or "none"
-    return f"{span}; {_intervals_above(cells, name)} of {len(cells)} intervals above 1"
+    return f"{span}; {_intervals_above(cells, name)} of {len(cells)} intervals above {AHEAD:g}"
 
 
 def _up_to_three(cells: dict[str, Any]) -> Finding:

@@ -1,4 +1,4 @@
-"""Comparisons in MLflow: a parent run with speedups, figures and report, its runs as children."""
+"""Comparisons in MLflow: a run over others, with their speedups, figures and report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEY = re.compile(r"[^\w\-. :/]")
 
 
 def compare_sweep(tracking: TrackingConfig, folder: Path, baseline: str) -> list[str]:
-    """Record a sweep's parent run and write comparison.json and convergence.* into its folder.
+    """Record a sweep's comparison and write comparison.json and convergence.* into its folder.
 
     Returns lines that tell how its runs compare; raises RunFailed where the store fails.
     """

@@ -30,7 +30,8 @@ def outcomes_in(sweep_dir: Path) -> list[tuple[str, Outcome]]:
 
     One that has left no run.json is "running": still, or its process is gone.
     """
-    begun = sorted(sweep_dir.rglob(".hydra/overrides.yaml"), key=_place)
+    given = sorted(sweep_dir.rglob(".hydra/overrides.yaml"), key=_place)
+    begun = [path for path in given if (path.parent.parent / "config.json").exists()]
     return [(_overrides(path), _outcome(path.parent.parent)) for path in begun]
 
 

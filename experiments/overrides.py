@@ -187,13 +187,18 @@ def _agrees(variant: list[Override], given: Mapping[str, set[str]]) -> bool:
 
 
 def _job(overrides: list[str], folder_key: str) -> RunConfig:
-    known = _known_keys(tuple(text for text in overrides if _key(text) in VARYING))
+    known = _known_keys(tuple(text for text in overrides if _varies(_key(text))))
     for text in overrides:
         _check_key(_key(text), known)
     cfg = _compose(tuple(overrides))
     _check_folder(folder_key, cfg)
     sweep_settings(cfg)
     return from_omegaconf(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
+
+
+def _varies(key: str) -> bool:
+    """Whether other choices of this group have other keys; those of Hydra's own groups do."""
+    return key in VARYING or key.startswith("hydra/")
 
 
 def _key(override: str) -> str:

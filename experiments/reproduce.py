@@ -126,7 +126,7 @@ class Reproduction:
         except (RunFailed, OSError, ValueError) as error:
             _say(f"not recorded in MLflow: {error}")
             return False
-        _say(f"recorded in MLflow: run {run_id}, its runs are its children (make mlflow-ui)")
+        _say(f"recorded in MLflow: run {run_id}, of kind comparison (make mlflow-ui)")
         return True
 
     def _measure(self) -> None:

@@ -26,14 +26,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from experiments.errors import RunFailed
 from experiments.model_report import FOLDER
 from experiments.sections import TrackingConfig
-from experiments.tracking_views import COMPARISON, HEADLINE, KIND, RUN, experiment_tags
+from experiments.tracking_views import (
+    COMPARED_BY,
+    COMPARISON,
+    HEADLINE,
+    KIND,
+    RUN,
+    experiment_tags,
+    runs_address,
+)
 
 VALUE_LIMIT = 6000  # characters of a parameter that every store takes
 _METRICS_A_BATCH = 1000
 _PARAMS_A_BATCH = 100
 _PATIENCE_S = 60.0
 _SQLITE = "sqlite:///"
-_PARENT = "mlflow.parentRunId"
 
 ARTIFACTS = (
     *("config.json", "run.json", "environment.json", "calibration.json"),
@@ -122,19 +129,20 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A parent run, found again by its key: metrics, files by artifact folder, children's ids."""
+    """A run over others, found again by its key: metrics, files by artifact folder, runs' ids."""
 
     key: str
     name: str
     metrics: Mapping[str, float]
     files: Mapping[str, Sequence[Path]]
-    children: Sequence[str]
+    runs: Sequence[str]
 
 
 def record_comparison(tracking: TrackingConfig, made: Comparison) -> str:
     """Create the comparison's run, or write it anew; returns its id. Raises RunFailed.
 
-    Children that have a parent keep it. Only finite metrics can be told.
+    Its runs are marked by a tag, not nested in it: MLflow's run table hides nested runs. Only
+    finite metrics can be told.
     """
     with _failing_as_run(tracking.store):
         client = MlflowClient(tracking.store)
@@ -147,9 +155,10 @@ def record_comparison(tracking: TrackingConfig, made: Comparison) -> str:
         for place, paths in made.files.items():
             for path in paths:
                 patiently(partial(client.log_artifact, run_id, str(path), place or None))
-        for child in made.children:
-            if _PARENT not in patiently(partial(client.get_run, child)).data.tags:
-                patiently(partial(client.set_tag, child, _PARENT, run_id))
+        for run in made.runs:
+            patiently(partial(client.set_tag, run, COMPARED_BY, run_id))
+        note = f"[Its runs]({runs_address(_experiment_id(tracking), run_id)})"
+        patiently(partial(client.set_tag, run_id, "mlflow.note.content", note))
         patiently(partial(client.set_terminated, run_id))
         return run_id
 

@@ -22,6 +22,9 @@ KIND = "kind"
 RUN, COMPARISON = "run", "comparison"
 """Values of the tag `kind`."""
 
+COMPARED_BY = "compared_by"
+"""The tag of a run that names the comparison's run which it is part of, the latest one."""
+
 _MADE_MS = 1_700_000_000_000  # a view must tell when it was made; the same text each time
 _WIDTH = 130
 
@@ -47,6 +50,12 @@ def view_address(experiment_id: str, view: str) -> str:
     """The part of a page's address behind the server's."""
     query = f"viewStateShareKey={view}&workflowType=machine_learning"
     return f"#/experiments/{quote(experiment_id)}/runs?{query}"
+
+
+def runs_address(experiment_id: str, comparison: str) -> str:
+    """The run table of one comparison's runs; the part of the address behind the server's."""
+    found = quote(f"tags.{COMPARED_BY} = '{comparison}'")
+    return f"{view_address(experiment_id, POLICIES)}&searchFilter={found}"
 
 
 def _view(name: str, kind: str, params: list[str], metrics: list[str]) -> str:

@@ -45,7 +45,7 @@ def summarize(cases: Mapping[str, Case]) -> dict[str, Any]:
 def findings(numbers: dict[str, Any]) -> list[Finding]:
     """The paper's groups, on our input."""
     found = numbers["groups"]
-    names = {who: " | ".join(" ".join(group) for group in found[who]) for who in ("ours", "paper")}
+    names = {who: "; ".join(" ".join(group) for group in found[who]) for who in ("ours", "paper")}
     same = found["ours"] == found["paper"]
     return [Finding("groups", names["ours"], "equal", same, names["paper"])]
 

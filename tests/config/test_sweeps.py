@@ -32,6 +32,15 @@ def sweep(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def corpus(folder: Path, lines: int) -> str:
+    """A bag of words of 300 documents with two words each, if 600 lines follow the header."""
+    folder.mkdir()
+    (folder / "vocab.made.txt").write_text("".join(f"word{n}\n" for n in range(40)))
+    counts = [f"{1 + n // 2} {1 + (7 * n) % 40} 3\n" for n in range(lines)]
+    (folder / "docword.made.txt").write_text("300\n40\n600\n" + "".join(counts))
+    return str(folder)
+
+
 def recorded(folder: Path) -> tuple[list[Run], Run | None]:
     """The runs of the store, and their parent."""
     client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
@@ -46,23 +55,22 @@ def recorded(folder: Path) -> tuple[list[Run], Run | None]:
 
 @pytest.mark.timeout(400)
 def test_a_failing_run_is_named_and_the_others_are_finished_and_compared(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    caches = [f"{tmp_path}/cache", f"{tmp_path}/file/none"]
+    folders = [corpus(tmp_path / "good", 600), corpus(tmp_path / "short", 599)]
     done = sweep(
         tmp_path,
-        *["engine=virtual", "cluster=paper", "workload=plda_sotu", "engine.max_seconds=1"],
+        *["engine=virtual", "cluster=paper", "workload=plda_nytimes", "engine.max_seconds=1"],
         "policy=ring_allreduce,mlfabric_a",
         "seed=range(0,3)",
-        f"workload.cache_dir={','.join(caches)}",
+        f"workload.data_dir={','.join(folders)}",
     )
     assert done.returncode == 1, done.stderr
     assert "6 of 12 runs finished" in done.stderr
-    failed = [line for line in done.stderr.splitlines() if "cannot write prepared data" in line]
-    assert any("seed=2" in line and "/file/none" in line for line in failed)
+    failed = [line for line in done.stderr.splitlines() if "599 lines" in line or "/short/" in line]
+    assert any("seed=2" in line and "/short" in line for line in failed), done.stderr
     runs, parent = recorded(tmp_path)
     assert sorted(run.info.status for run in runs) == ["FAILED"] * 6 + ["FINISHED"] * 6
     assert parent is not None
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs} == {parent.info.run_id}
+    assert {run.data.tags["compared_by"] for run in runs} == {parent.info.run_id}
     ratios = json.loads((tmp_path / "sweep" / "comparison.json").read_text())["ratios"]
     (rate,) = (one for one in ratios if one["measure"] == "updates_per_s")
     assert (rate["variant"], rate["baseline"], rate["n"]) == ("mlfabric_a", "ring_allreduce", 3)
@@ -72,13 +80,11 @@ def test_a_failing_run_is_named_and_the_others_are_finished_and_compared(tmp_pat
 
 
 def test_a_sweep_may_end_at_its_first_failure(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    caches = ",".join(f"{tmp_path}/file/{name}" for name in "abcdefgh")
     done = sweep(
         tmp_path,
-        *["engine=virtual", "cluster=paper", "workload=plda_sotu", "engine.max_seconds=1"],
-        f"workload.cache_dir={caches}",
-        "sweep.stop_at_failure=true",
+        *["engine=virtual", "cluster=paper", "workload=plda_nytimes", "engine.max_seconds=1"],
+        f"workload.data_dir={corpus(tmp_path / 'short', 599)}",
+        *["seed=range(0,8)", "sweep.stop_at_failure=true"],
         "hydra/launcher=basic",
     )
     assert done.returncode == 1
@@ -102,7 +108,7 @@ def test_an_interrupted_sweep_leaves_nothing_running(tmp_path: Path, target: str
         text=True,
         process_group=0,
     )
-    wait_until(lambda: len(list((tmp_path / "sweep").glob("*/config.json"))) >= 2)
+    wait_until(lambda: len(list((tmp_path / "sweep").glob("*/network_trace.csv"))) >= 2)
     time.sleep(1.0)
     if target == "group":
         os.killpg(child.pid, signal.SIGINT)

@@ -215,8 +215,8 @@ def test_a_claim_holds_when_every_interval_lies_above_one() -> None:
     fast, slow = findings_of(30.0), findings_of(45.0)
     assert (fast[over_paper].holds, fast[over_best].holds) == (True, True)
     assert (slow[over_paper].holds, slow[over_best].holds) == (False, True)
-    assert fast[over_best].ours == "1.67–1.67; 9 of 9 intervals above 1"
-    assert slow[over_paper].ours == "0.89–0.89; 0 of 9 intervals above 1"
+    assert fast[over_best].ours == "1.67–1.67; 9 of 9 intervals above 1.01"
+    assert slow[over_paper].ours == "0.89–0.89; 0 of 9 intervals above 1.01"
 
 
 def test_every_cell_stands_beside_the_papers_value_and_is_close_or_not() -> None:
