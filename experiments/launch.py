@@ -20,7 +20,7 @@ from experiments.paths import ROOT
 from experiments.plan import straggler_events
 from experiments.schema import RunConfig
 from experiments.sections import SLURM, MpiEngineConfig
-from experiments.slurm import allocated_hosts
+from experiments.slurm import STEPS, allocated_hosts
 from mlfabric import policies
 from mlfabric.emulation.availability import unavailable
 from mlfabric.emulation.namespaces import die_with_parent
@@ -75,7 +75,7 @@ class Launch:
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, **environment(self.emulation, self._mpi)},
+                env={**os.environ, **environment(self.emulation, self._mpi), **STEPS},
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,

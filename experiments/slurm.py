@@ -7,6 +7,9 @@ import subprocess
 
 from mlfabric.errors import SettingError
 
+STEPS = {"SLURM_OVERLAP": "1"}
+"""For the environment of what starts ranks: they share what the step that we are in holds."""
+
 _NODES = "SLURM_JOB_NODELIST"
 
 
