@@ -25,7 +25,7 @@ PLACES = [
     (engine, cluster)
     for engine in choices("engine")
     for cluster in choices("cluster")
-    if cluster != "hostfile" and (engine, cluster) != ("mpi", "paper")
+    if cluster != "hostfile" and (engine, cluster) not in (("mpi", "paper"), ("virtual", "slurm"))
 ]
 
 
