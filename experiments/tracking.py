@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
+# MLflow would ask a server that is not there for four minutes; so it does for half a minute.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "4")
 
 import pandas as pd
 from mlflow import MlflowClient
