@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.load import read_config
+from analysis.names import flat_params
 from analysis.stats import MedianInterval, PairedRatio, PairedSpeedup
 from analysis.variants import ASYNC, RING
 
@@ -41,7 +42,7 @@ def with_labels(runs: pd.DataFrame) -> pd.DataFrame:
     A group of settings is named where its choices differ among the runs, a single key where it
     differs among runs of the same choice. What belongs to the policy makes the variant.
     """
-    flat = [_flat(read_config(run)) for run in runs.itertuples()]
+    flat = [flat_params(read_config(run)) for run in runs.itertuples()]
     groups = dict.fromkeys(key.split(".")[0] for one in flat for key in one)
     labels = {group: _labels(group, flat) for group in groups if group not in _ASIDE}
     variants = labels.pop("policy")
@@ -94,16 +95,6 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, float) or np.isfinite(value):
         return value
     return None if np.isnan(value) else "inf"
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = "null" if value is None else str(value)
-    return flat
 
 
 def _labels(group: str, flat: Sequence[Mapping[str, str]]) -> list[str]:

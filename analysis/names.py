@@ -1,6 +1,9 @@
-"""What variants are called, wherever they are named to people."""
+"""What variants and settings are called, wherever they are named to people."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 
 def variant_name(
@@ -13,3 +16,14 @@ def variant_name(
         return name
     where = " beside workers" if colocated else ""
     return f"{name}, {servers} server{'s' if servers > 1 else ''}{where}"
+
+
+def flat_params(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings named as their configuration keys, such as cluster.workers."""
+    flat: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= flat_params(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = "null" if value is None else str(value)
+    return flat

@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from analysis.catalog import FIGURES, TITLES
-from analysis.report import TEMPLATES, interval_shown, shown
+from analysis.report import template
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -39,15 +37,6 @@ def keep(results: Path, docs: Path = DOCS) -> Path:
 
 def page(summary: dict[str, Any]) -> str:
     """The page of a kept summary."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=False,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"value": shown, "interval": interval_shown}
     sections = [
         {
             "name": name,
@@ -59,7 +48,7 @@ def page(summary: dict[str, Any]) -> str:
         for name, title in TITLES.items()
         if name in summary["figures"]
     ]
-    return environment.get_template("page.md.j2").render(summary=summary, sections=sections)
+    return template("page.md.j2").render(summary=summary, sections=sections)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

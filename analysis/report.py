@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from analysis.catalog import FIGURES, TITLES
 from analysis.style import PNG_DPI
@@ -31,15 +31,7 @@ MOST_COMPARED = 100
 def write_report(folder: Path) -> Path:
     """Write <folder>/report.html from <folder>/summary.json and the pictures beside it."""
     summary = json.loads((folder / "summary.json").read_text())
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"value": shown, "interval": interval_shown}
-    text = environment.get_template("report.html.j2").render(
+    text = template("report.html.j2").render(
         summary=summary,
         sections=[_section(name, summary, folder) for name in TITLES if name in summary["runs"]],
         counts=_counts(summary["claims"]),
@@ -47,6 +39,20 @@ def write_report(folder: Path) -> Path:
     path = folder / "report.html"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def template(name: str) -> Template:
+    """A template of ours, with `value` and `interval` as filters."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"value": shown, "interval": interval_shown}
+    return environment.get_template(name)
 
 
 def shown(value: float | str | None) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pandas as pd
 
+from analysis.names import flat_params
 from experiments.build import build_workload
 from experiments.collect import Records, write_tables
 from experiments.environment import describe_environment
@@ -94,7 +95,7 @@ class _Run:
         }
         if self._config.tracking.uri is None:
             return
-        from experiments.tracking import Recorder, flat_params  # MLflow, only where it is used
+        from experiments.tracking import Recorder  # MLflow, only where it is used
         from experiments.tracking_views import leading_params
 
         name = run_name(self._config)

@@ -190,17 +190,6 @@ def _found(client: MlflowClient, tracking: TrackingConfig, text: str) -> list[Ru
     return list(patiently(lambda: client.search_runs([_experiment_id(tracking)], text)))
 
 
-def flat_params(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Settings named as their configuration keys, such as cluster.workers."""
-    flat: dict[str, str] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= flat_params(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = "null" if value is None else str(value)
-    return flat
-
-
 def patiently(call: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
     """Result of a call on the store, repeated for as long as another process has it locked."""
     deadline = time.monotonic() + patience_s

@@ -12,10 +12,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from analysis.names import flat_params
 from experiments.errors import RunFailed
 from experiments.paths import ROOT
 from experiments.schema import TrackingConfig
-from experiments.tracking import VALUE_LIMIT, Recorder, create_store, flat_params, patiently
+from experiments.tracking import VALUE_LIMIT, Recorder, create_store, patiently
 
 SUMMARY: dict[str, Any] = {
     "status": "finished",
