@@ -15,7 +15,7 @@ PAPER_RATIO = (1.0, 6.0)
 PAPER_K = (0, 600)
 SHOWN_TOPICS = (25, 100, 600)
 SHOWN_SUMMED = (4, 8, 30)
-_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
 CAPTION = (
     "Bytes of LDA's updates over bytes of their sum, both as they cross the wire, from real"
     " updates of thirty workers. The paper's K is not explained in our sources: it is drawn"

@@ -26,7 +26,7 @@ CAPTION = (
     " of the exact optimum (integer program); below 0: better than any plan in the paper's model."
 )
 findings = bench_findings
-_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.5, 1.5)), (0, (3, 1)))
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.5, 1.5)), (0, (3, 1)))
 
 
 def draw(results: dict[str, Any]) -> Figure:

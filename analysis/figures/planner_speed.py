@@ -16,7 +16,12 @@ CAPTION = (
     " straightforward planner, which comes to the same groups; crosses: our aims for them."
 )
 _MARKERS = {"none": "o", "paper": "s", "refined": "^", "pipelined": "D"}
-_DASHES = {"none": "-", "paper": (0, (5, 1.5)), "refined": (0, (1.5, 1)), "pipelined": (0, (3, 1))}
+_DASHES: dict[str, Any] = {
+    "none": "-",
+    "paper": (0, (5, 1.5)),
+    "refined": (0, (1.5, 1)),
+    "pipelined": (0, (3, 1)),
+}
 findings = bench_findings
 
 
