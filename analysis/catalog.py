@@ -19,6 +19,7 @@ from analysis.figures import (
     performance_profile,
     planner_gap,
     planner_speed,
+    replication,
     scale,
     table1,
     transport,
@@ -42,6 +43,7 @@ FROM_RUNS: dict[str, Any] = {
     "performance_profile": performance_profile,
     "fig10": fig10,
     "scale": scale,
+    "replication": replication,
     "claim_halving": claim_halving,
 }
 FROM_MEASUREMENTS: dict[str, Any] = {
@@ -71,5 +73,6 @@ TITLES = {
     "planner_speed": "Planning time",
     "transport": "Transport and all-reduce at link speed",
     "scale": "Clusters of 10 to 1,000 workers",
+    "replication": "What a replica costs, and how closely it follows",
 }
 """In the order of the report: what the paper claims first."""

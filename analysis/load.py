@@ -22,13 +22,14 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from analysis.errors import AnalysisError
+from analysis.names import replication_name
 from analysis.plan import CELL
 from analysis.variants import variants_of
 
 COLUMNS = [
     *["run_id", "experiment_id", "fingerprint", "status", "started_ms", "folder"],
     *CELL,
-    *["aggregation", "engine", "workers", "servers", "colocated"],
+    *["aggregation", "engine", "workers", "servers", "colocated", "replication"],
     *["metric_name", "final_metric", "elapsed_s", "target", "time_to_target_s"],
     *["updates_applied", "mean_delay", "delay_bound"],
 ]
@@ -205,6 +206,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         "workers": config["cluster"]["workers"],
         "servers": config["cluster"].get("servers"),
         "colocated": config["cluster"].get("colocated"),
+        "replication": replication_name(config["replication"]),
     }
 
 

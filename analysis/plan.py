@@ -12,7 +12,7 @@ from analysis.errors import AnalysisError
 
 CELL = ["workload", "cluster", "network", "compute", "policy", "seed"]
 # What else may tell a figure's cells apart; null where it does not apply or a plan has none.
-DETAILS = ["aggregation", "engine", "delay_bound", "workers", "servers", "colocated"]
+DETAILS = ["aggregation", "engine", "delay_bound", "workers", "servers", "colocated", "replication"]
 PLANNED = ["fingerprint", *CELL, *DETAILS]
 
 

@@ -68,15 +68,17 @@ def look_of(variant: str) -> Look:
 
 
 def variants_of(frame: pd.DataFrame) -> list[str]:
-    """Variant of every row of a frame: columns policy, aggregation, servers, colocated (null: the
-    default)."""
-    columns = (frame[name] for name in ("policy", "aggregation", "servers", "colocated"))
+    """Variant of every row of a frame: columns policy, aggregation, servers, colocated and
+    replication (null: the default)."""
+    names = ("policy", "aggregation", "servers", "colocated", "replication")
+    columns = (frame[name] for name in names)
     return [
         variant_name(
             policy,
             None if pd.isna(how) else how,
             1 if pd.isna(servers) else int(servers),
             colocated=not pd.isna(colocated) and bool(colocated),
+            replication=None if pd.isna(replication) else replication,
         )
-        for policy, how, servers, colocated in zip(*columns, strict=True)
+        for policy, how, servers, colocated, replication in zip(*columns, strict=True)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from experiments.errors import RecordsError
 from mlfabric.engines.tallies import mean_tally
 
 Row = Mapping[str, Any]
+
+DISTANCES_FILE = "distances.jsonl"
+"""How far the replica was from the server at each snapshot of a run of ranks."""
 
 # Columns and dtypes of the tables; "Int64" holds nulls. Times are seconds of the run's clock.
 TRANSFERS = {
@@ -42,6 +45,13 @@ UPDATES = {
     "norm": "float64",
     "push_bytes": "int64",
 }
+DISTANCES = {"elapsed_s": "float64", "version": "int64", "distance": "float64"}
+PROMISES = {
+    "elapsed_s": "float64",
+    "version": "int64",
+    "promised": "float64",
+    "bound": "Float64",
+}
 COMPUTATIONS = {
     "worker": "int64",
     "iteration": "int64",
@@ -61,11 +71,15 @@ class Records:
     computations: pd.DataFrame  # one row an iteration: COMPUTATIONS
     metrics: pd.DataFrame  # one row a snapshot: version, elapsed_s, then the metrics
     totals: Row  # elapsed_s; version, applied, dropped; parts: the latter two summed over servers
+    # One row a snapshot where there is a replica, one a commit where that is bounded.
+    distances: pd.DataFrame = field(default_factory=lambda: _table((), DISTANCES))
+    promises: pd.DataFrame = field(default_factory=lambda: _table((), PROMISES))
 
 
 def read_records(run_dir: Path) -> Records:
     """Read all records of a finished run; raises RecordsError naming file and line."""
     paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
+    paths.append(run_dir / DISTANCES_FILE)
     rows = [row for path in paths for row in read_rows(path)]
     return records_of(rows, metrics(read_rows(run_dir / "metrics.jsonl")))
 
@@ -73,7 +87,15 @@ def read_records(run_dir: Path) -> Records:
 def records_of(rows: Sequence[Row], scores: pd.DataFrame) -> Records:
     """The records that these rows and scores make; raises RecordsError where they cannot."""
     end = totals(rows)
-    return Records(transfers(rows), updates(rows), computations(rows), scores, end)
+    return Records(
+        transfers(rows),
+        updates(rows),
+        computations(rows),
+        scores,
+        end,
+        _table(_of("distance", rows), DISTANCES),
+        _table(_of("promise", rows), PROMISES),
+    )
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -137,6 +159,8 @@ def write_tables(records: Records, run_dir: Path) -> None:
     records.updates.to_parquet(run_dir / "updates.parquet")
     records.computations.to_parquet(run_dir / "computations.parquet")
     records.metrics.to_parquet(run_dir / "metrics.parquet")
+    if len(records.distances):
+        records.distances.to_parquet(run_dir / "distances.parquet")
 
 
 def _of(kind: str, rows: Iterable[Row]) -> list[Row]:

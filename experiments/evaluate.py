@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from experiments.build import build_workload
+from experiments.collect import DISTANCES_FILE
 from experiments.model_report import write_report
 from experiments.schema import read_config
-from experiments.shards import ShardedSnapshots
+from experiments.shards import ShardedSnapshots, distances
 from workloads.base import Vector, WorkloadError
 
 NO_DATA = 3
@@ -55,6 +56,7 @@ def _evaluate(run_dir: Path) -> None:
             metrics.write(json.dumps(row) + "\n")
             metrics.flush()
             last = model
+    _write_distances(run_dir)
     if last is not None:
         write_report(evaluator, last, run_dir)
 
@@ -68,6 +70,13 @@ def follow(folder: Path, servers: int) -> Iterator[tuple[Vector, int, float]]:
         if complete:
             return
         time.sleep(_POLL_S)
+
+
+def _write_distances(run_dir: Path) -> None:
+    """How far the replica, where there is one, was from the server whenever both were shown."""
+    with (run_dir / DISTANCES_FILE).open("w", encoding="utf-8") as file:
+        for row in distances(run_dir / "snapshots"):
+            file.write(json.dumps({"row": "distance", **row}) + "\n")
 
 
 def _publish(model: Vector, path: Path) -> None:

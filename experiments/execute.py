@@ -64,6 +64,7 @@ class _Run:
         self._summary_path = run_dir / "run.json"
         self._recorder: Recorder | None = None
         self._scores = pd.DataFrame()
+        self._distances = pd.DataFrame()
         self._progress = progress
         self._workload = build_workload(config.workload, config.seed)
 
@@ -108,7 +109,7 @@ class _Run:
         run = engine(self._config, self._run_dir, workload, self._progress)
         records, told = run.carry_out()
         write_tables(records, self._run_dir)
-        self._scores = records.metrics
+        self._scores, self._distances = records.metrics, records.distances
         run_id = self._recorder.run_id if self._recorder is not None else None
         metric = Metric(workload.metric_name, workload.metric_goal)
         return finished(self._config, run_id, metric, records) | told
@@ -151,6 +152,7 @@ class _Run:
             return
         self._recorder.log_results(summary)
         self._recorder.log_scores(self._scores)
+        self._recorder.log_distances(self._distances)
         tags = {"status": summary["status"], "reason": summary["reason"] or ""}
         self._recorder.finish(ended, tags, self._run_dir)
 

@@ -23,6 +23,12 @@ def interrupt_once() -> None:
             signal.signal(number, _interrupt)
 
 
+def left_to_parent() -> None:
+    """In a process of a pool: be ended without a word; a Ctrl-C is the parent's to answer."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     for ignored in _SIGNALS:
         signal.signal(ignored, signal.SIG_IGN)

@@ -135,10 +135,10 @@ class Launch:
         return str(path)
 
     def _named(self, rank: int) -> str:
-        return f"rank {rank} ({self._config.cluster.hosts[rank]})"
+        return f"rank {rank} ({self._config.hosts[rank]})"
 
     def _command(self) -> list[str]:
-        config, names = self._config, self._config.cluster.hosts
+        config, names = self._config, self._config.hosts
         program = ["-m", "experiments.rank", str(self._run_dir)]
         ranks = mpi_command(len(names), self.emulation, program, self._mpi, self._hostfile())
         if self.emulation == "none":

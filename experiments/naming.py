@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.names import variant_name
+import dataclasses
+
+from analysis.names import replication_name, variant_name
 from experiments.schema import RunConfig
 
 
@@ -17,4 +19,7 @@ def variant(config: RunConfig) -> str:
     """The policy, and what of the settings makes another one of it."""
     aggregation, cluster = getattr(config.policy, "aggregation", None), config.cluster
     name = config.policy.name
-    return variant_name(name, aggregation, cluster.servers, colocated=cluster.colocated)
+    replication = replication_name(dataclasses.asdict(config.replication))
+    return variant_name(
+        name, aggregation, cluster.servers, colocated=cluster.colocated, replication=replication
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.schema import RunConfig
+from experiments.sections import REPLICA, BoundedReplication, ChainReplication
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import (
     ComputeStragglers,
@@ -16,7 +17,7 @@ from mlfabric.emulation.stragglers import (
     network_events,
     read_trace,
 )
-from mlfabric.policies.base import PolicyContext
+from mlfabric.policies.base import PolicyContext, Replication
 from mlfabric.topology import Topology
 
 CHUNK_S = 0.01
@@ -96,7 +97,17 @@ def policy_context(
         options=_options(config),
         topology=topology,
         byte_scale=byte_scale,
+        replication=_replication(config),
     )
+
+
+def _replication(config: RunConfig) -> Replication | None:
+    match config.replication:
+        case ChainReplication():
+            return Replication(REPLICA, "chain")
+        case BoundedReplication(divergence_bound=bound, bound_rounds=rounds):
+            return Replication(REPLICA, "bounded", bound, rounds)
+    return None
 
 
 def _options(config: RunConfig) -> dict[str, Any]:
@@ -110,7 +121,7 @@ def _options(config: RunConfig) -> dict[str, Any]:
 def common_plan(config: RunConfig, conserved: bool) -> dict[str, Any]:
     """What every engine's plan holds (`RunPlan`), less the policy's context."""
     return {
-        "hosts": config.cluster.hosts,
+        "hosts": config.hosts,
         "servers": config.cluster.server_hosts,
         "policy": config.policy.name,
         "conserved": conserved,

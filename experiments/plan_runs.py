@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.names import replication_name
 from experiments.environment import machine
 from experiments.fingerprint import fingerprint
 from experiments.measurements import MEASURED
@@ -56,6 +57,7 @@ class PlannedRun:
             "workers": config.cluster.workers,
             "servers": config.cluster.servers,
             "colocated": config.cluster.colocated,
+            "replication": replication_name(dataclasses.asdict(config.replication)),
             "seed": config.seed,
         }
 

@@ -34,7 +34,7 @@ def _play(run_dir: Path) -> None:
     config = read_config(run_dir / "config.json")
     emulation = os.environ[EMULATION_VARIABLE]
     if emulation == "netns":
-        enter(config.cluster.hosts[this_rank()])
+        enter(config.hosts[this_rank()])
     workload = build_workload(config.workload, config.seed)
     rates, paced = _rates(config, run_dir, emulation), emulation == "userspace"
     plan = rank_plan(config, run_dir, workload.conserved, rates, paced)
@@ -52,7 +52,7 @@ def _rates(
         board = RateBoard(run_dir / "rates.bin")
         return lambda now: board.read()
     if emulation == "userspace":
-        bandwidths = dict.fromkeys(config.cluster.hosts, config.cluster.bandwidth_bytes_per_s)
+        bandwidths = dict.fromkeys(config.hosts, config.cluster.bandwidth_bytes_per_s)
         return PlayedTrace(bandwidths, straggler_events(config)).rates
     return None
 

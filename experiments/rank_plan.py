@@ -24,7 +24,7 @@ def rank_plan(
     """What the ranks of a run are told (see `RankPlan`); `model0.npy` lies in the run folder."""
     assert isinstance(config.engine, MpiEngineConfig)
     model_bytes = np.load(run_dir / "model0.npy", mmap_mode="r").nbytes
-    lines = dict.fromkeys(config.cluster.hosts, config.cluster.bandwidth_bytes_per_s)
+    lines = dict.fromkeys(config.hosts, config.cluster.bandwidth_bytes_per_s)
     return RankPlan(
         **common_plan(config, conserved),
         context=policy_context(config, model_bytes, BIG_SWITCH, lines),

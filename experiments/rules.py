@@ -65,6 +65,35 @@ def _servers_have_hosts(config: RunConfig) -> str | None:
     )
 
 
+def _replica_has_one_server(config: RunConfig) -> str | None:
+    kind, cluster, policy = config.replication.name, config.cluster, config.policy.name
+    if kind == "none":
+        return None
+    if policies.is_collective(policy):
+        return f"replication={kind}: must be none with policy={policy}, which has no server"
+    for key, plain in (("servers", 1), ("colocated", False)):
+        asked = getattr(cluster, key)
+        if asked != plain:
+            return f"cluster.{key}={shown(asked)}: must be {shown(plain)} with replication={kind}"
+    return None
+
+
+def _bound_is_scheduled(config: RunConfig) -> str | None:
+    if config.replication.name != "bounded":
+        return None
+    if policies.place(config.policy.name) != "scheduler":
+        return (
+            f"replication=bounded: must be none or chain with policy={config.policy.name}, which"
+            " schedules no transfers"
+        )
+    if config.workload.timing_only:
+        return (
+            "replication=bounded: must be none or chain with workload.timing_only=true, where"
+            " updates have no norms"
+        )
+    return None
+
+
 def _some_are_waited_for(config: RunConfig) -> str | None:
     backups = getattr(config.policy, "backups", 0)
     if backups < config.cluster.workers:
@@ -238,11 +267,11 @@ def _tracking_is_a_database(config: RunConfig) -> str | None:
 
 def _ranks_are_few(config: RunConfig) -> str | None:
     cluster = config.cluster
-    if config.virtual or len(cluster.hosts) <= MAX_RANKS:
+    if config.virtual or len(config.hosts) <= MAX_RANKS:
         return None
     return (
         f"cluster.workers={cluster.workers}, cluster.servers={cluster.servers}: these are"
-        f" {len(cluster.hosts)} ranks with the scheduler's; must be at most {MAX_RANKS} with"
+        f" {len(config.hosts)} ranks with the scheduler's; must be at most {MAX_RANKS} with"
         " engine=mpi (engine=virtual takes more)"
     )
 
@@ -313,6 +342,8 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _sums_need_two,
     _servers_are_wanted,
     _servers_have_hosts,
+    _replica_has_one_server,
+    _bound_is_scheduled,
     _some_are_waited_for,
     _counts_are_applied_whole,
     _workload_can_be_had,

@@ -17,11 +17,16 @@ from experiments.mpi_library import Emulation
 from experiments.policy_class import PolicyConfig, policy_class
 from experiments.rules import RULES
 from experiments.sections import (
+    REPLICA,
+    BoundedReplication,
+    ChainReplication,
     ClusterConfig,
     ComputeConfig,
     EngineConfig,
     MpiEngineConfig,
     NetworkConfig,
+    NoReplication,
+    ReplicationConfig,
     TrackingConfig,
     VirtualEngineConfig,
 )
@@ -51,8 +56,15 @@ class RunConfig:
     compute: ComputeConfig
     workload: WorkloadConfig
     policy: PolicyConfig
+    replication: ReplicationConfig
     engine: EngineConfig
     tracking: TrackingConfig
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of all hosts, in the order of ranks: the cluster's, and the replica's."""
+        replicated = not isinstance(self.replication, NoReplication)
+        return (*self.cluster.hosts, REPLICA) if replicated else self.cluster.hosts
 
     @property
     def virtual(self) -> bool:
@@ -98,11 +110,17 @@ class RunConfig:
 
 
 _ENGINES: dict[str, type[Any]] = {"mpi": MpiEngineConfig, "virtual": VirtualEngineConfig}
+_REPLICATIONS: dict[str, type[Any]] = {
+    "none": NoReplication,
+    "chain": ChainReplication,
+    "bounded": BoundedReplication,
+}
 
 # Sections of which a tag picks the class: its key, the values there are, and class by value.
 _TAGGED: dict[str, tuple[str, Sequence[str], Callable[[str], type[Any]]]] = {
     "policy": ("name", policies.names(), policy_class),
     "workload": ("kind", kinds.names(), workload_class),
+    "replication": ("name", tuple(_REPLICATIONS), _REPLICATIONS.__getitem__),
     "engine": ("name", tuple(_ENGINES), _ENGINES.__getitem__),
 }
 _PLAIN: dict[str, type[Any]] = {

@@ -14,6 +14,9 @@ from pydantic.dataclasses import dataclass
 
 from experiments.strict import STRICT
 
+REPLICA = "replica"
+"""The host that keeps the second copy of the model, where one does."""
+
 SLURM = "slurm"
 """The cluster whose hosts are those of the Slurm allocation that a run is started in."""
 
@@ -98,6 +101,29 @@ class ComputeConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class NoReplication:
+    """The model is on its server alone."""
+
+    name: Literal["none"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChainReplication:
+    """The server forwards to its replica what it is to apply."""
+
+    name: Literal["chain"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class BoundedReplication:
+    """A replica follows within a bound on the two models' distance; see `Replication`."""
+
+    name: Literal["bounded"]
+    divergence_bound: Positive | None
+    bound_rounds: Positive
+
+
+@dataclass(frozen=True, config=STRICT)
 class MpiEngineConfig:
     """Real MPI ranks: where they run, for how long, and how they are watched."""
 
@@ -141,4 +167,5 @@ class TrackingConfig:
         return self.uri
 
 
+ReplicationConfig = NoReplication | ChainReplication | BoundedReplication
 EngineConfig = MpiEngineConfig | VirtualEngineConfig

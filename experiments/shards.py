@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.sections import REPLICA
 from experiments.tail import Tail
+from mlfabric.payload import distance
 
 Row = Mapping[str, Any]
 
@@ -49,6 +51,20 @@ class ShardedSnapshots:
         self._commits = commits
         parts = [np.load(self._folder / row["file"], allow_pickle=False) for row in rows]
         yield np.concatenate(parts), commits // len(rows), max(row["elapsed_s"] for row in rows)
+
+
+def distances(folder: Path) -> Iterator[dict[str, Any]]:
+    """How far the replica was from the server at each tick of which both have left a snapshot.
+
+    elapsed_s and version are the server's.
+    """
+    kept = {_tick(row): row for row in Tail(folder / f"index-{REPLICA}.jsonl").rows()}
+    for row in Tail(folder / "index-0.jsonl").rows():
+        if _tick(row) in kept:
+            files = (row["file"], kept[_tick(row)]["file"])
+            model, copy = (np.load(folder / name, allow_pickle=False) for name in files)
+            told = {"elapsed_s": row["elapsed_s"], "version": row["version"]}
+            yield {**told, "distance": distance(model, copy)}
 
 
 def _tick(row: Row) -> float:

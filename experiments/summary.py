@@ -32,7 +32,7 @@ def unfinished(config: RunConfig, run_id: str | None, why: str) -> Summary:
         (
             *("updates_applied", "updates_dropped", "elapsed_s", "time_to_target_s"),
             *("final_metric", "metric_name", "bytes_by_link", "push_bytes", "pull_bytes"),
-            "compute_overrun_fraction",
+            *("replica_bytes", "divergence", "compute_overrun_fraction"),
         )
     )
     delay = {"mean": None, "p95": None, "max": None, "bound": config.delay_bound}
@@ -58,6 +58,8 @@ def finished(config: RunConfig, run_id: str | None, metric: Metric, records: Rec
         "bytes_by_link": bytes_by_link(records.transfers),
         "push_bytes": _bytes_of(records.transfers, "update", "sum", "share"),
         "pull_bytes": _bytes_of(records.transfers, "model"),
+        "replica_bytes": _bytes_of(records.transfers, "copy", "chain"),
+        "divergence": divergence(records),
         "compute_overrun_fraction": overrun_fraction(records.computations),
     }
 
@@ -129,6 +131,25 @@ def bytes_by_link(transfers: pd.DataFrame) -> dict[str, dict[str, int]]:
     }
 
 
+def divergence(records: Records) -> dict[str, Any] | None:
+    """How far a replica was from its server; None where there was none.
+
+    `max` and `mean` over snapshots (L2; L1 for counts), `exceeded` how many were beyond `bound`;
+    `promised_max` is the most that the scheduler let it be; both null where there is no bound.
+    """
+    distances, promises = records.distances["distance"], records.promises
+    if distances.empty:
+        return None
+    bound = _finite_or_none(promises["bound"].dropna().max())
+    return {
+        "bound": bound,
+        "promised_max": _finite_or_none(promises["promised"].max()),
+        "max": float(distances.max()),
+        "mean": float(distances.mean()),
+        "exceeded": None if bound is None else int((distances > bound).sum()),
+    }
+
+
 def overrun_fraction(computations: pd.DataFrame) -> float:
     """Share of the computations that took longer than the nominal time."""
     return float(computations["overran"].mean()) if len(computations) else 0.0
@@ -146,6 +167,7 @@ def _identity(config: RunConfig, run_id: str | None) -> Summary:
         "cluster": config.cluster.name,
         "servers": config.cluster.servers,
         "colocated": config.cluster.colocated,
+        "replication": config.replication.name,
         "seed": config.seed,
         "timing_only": config.workload.timing_only,
         "target": config.target,
@@ -160,6 +182,10 @@ def _applied(updates: pd.DataFrame) -> pd.Series:
 def _bytes_of(transfers: pd.DataFrame, *kinds: str) -> int:
     crossing = transfers[transfers["src"] != transfers["next_hop"]]
     return int(crossing.loc[crossing["kind"].isin(kinds), "bytes"].sum())
+
+
+def _finite_or_none(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)
 
 
 def _finite(value: float) -> float | None:

@@ -47,6 +47,7 @@ _SQLITE = "sqlite:///"
 ARTIFACTS = (
     *("config.json", "run.json", "environment.json", "calibration.json"),
     *("trace.parquet", "updates.parquet", "computations.parquet", "metrics.parquet"),
+    "distances.parquet",
     *("network_trace.csv", "network_applied.csv"),
 )
 
@@ -95,12 +96,22 @@ class Recorder:
             for name in names
         )
 
+    def log_distances(self, distances: pd.DataFrame) -> None:
+        """Log how far a replica was from the server at each snapshot: step = version."""
+        self._log_metrics(
+            self._metric("divergence", row["distance"], row["elapsed_s"], row["version"])
+            for row in distances.to_dict("records")
+        )
+
     def log_results(self, summary: Mapping[str, Any]) -> None:
         """Log the run's single numbers, at the end of its clock."""
         elapsed_s = summary["elapsed_s"] or 0.0
         delays = {f"delay_{key}": value for key, value in summary["delay"].items()}
         rate = summary["updates_applied"] / elapsed_s if elapsed_s else None
-        told = {**dict.fromkeys(HEADLINE), **summary, **delays, "updates_per_s": rate}
+        apart = {
+            f"divergence_{key}": value for key, value in (summary.get("divergence") or {}).items()
+        }
+        told = {**dict.fromkeys(HEADLINE), **summary, **delays, **apart, "updates_per_s": rate}
         self._log_metrics(
             self._metric(key, value, elapsed_s, 0)
             for key, value in told.items()

@@ -72,7 +72,7 @@ def line_rates(config: RunConfig, above: Mapping[str, str]) -> dict[str, float]:
     uplink = cluster.uplink_bytes_per_s
     if uplink is None:
         uplink = cluster.bandwidth_bytes_per_s * (cluster.hosts_per_rack or 0)
-    interfaces = dict.fromkeys(cluster.hosts, cluster.bandwidth_bytes_per_s)
+    interfaces = dict.fromkeys(config.hosts, cluster.bandwidth_bytes_per_s)
     return interfaces | dict.fromkeys(above.values(), uplink)
 
 

@@ -43,7 +43,8 @@ class CommitGroup(NamedTuple):
     """The server applies the sum of what transfers brought; `version` is the one it had before.
 
     `delays[i]` is the delay of `updates[i]`: version before minus version pulled. What
-    `transfers[i]` brought is multiplied by `scales[i]`.
+    `transfers[i]` brought is multiplied by `scales[i]`. Where a replica follows within a bound,
+    `divergence` is at most how far it is behind after this, and the bound (None: not yet known).
     """
 
     transfers: tuple[str, ...]
@@ -52,6 +53,28 @@ class CommitGroup(NamedTuple):
     delays: tuple[int, ...]
     version: int
     scales: tuple[float, ...]
+    divergence: tuple[float, float | None] | None = None
+
+
+class CopyGroup(NamedTuple):
+    """`src` sends the replica, `dst`, what it has sent the server as transfer `source`."""
+
+    transfer: str
+    source: str
+    updates: tuple[str, ...]
+    src: str
+    dst: str
+
+
+class CommitAtReplica(NamedTuple):
+    """The replica applies the sum of what these transfers brought, and reports that it has.
+
+    `version` is the one it had before: the server's when it applied the same.
+    """
+
+    transfers: tuple[str, ...]
+    updates: tuple[str, ...]
+    version: int
 
 
 class DistributeModel(NamedTuple):
@@ -82,5 +105,13 @@ class WakeAt(NamedTuple):
 
 
 Action = (
-    StartTransfer | CancelTransfer | DropUpdate | CommitGroup | DistributeModel | Probe | WakeAt
+    StartTransfer
+    | CancelTransfer
+    | DropUpdate
+    | CommitGroup
+    | CopyGroup
+    | CommitAtReplica
+    | DistributeModel
+    | Probe
+    | WakeAt
 )

@@ -5,14 +5,18 @@ Vectors are NumPy arrays of shape (size,), float32. In synchronous mode every ra
     api.register_as_worker(api.Params(mode="sync"))
     total = api.all_reduce(gradient)
 
-In the others rank 0 is the scheduler, rank 1 the server, and all further ranks are workers:
+In the others rank 0 is the scheduler, rank 1 the server, with replication rank 2 the replica, and
+all further ranks are workers:
 
-    if api.role() == "worker":
-        api.register_as_worker(api.Params(mode="async"), weights)
+    params = api.Params(mode="async", replication="bounded")
+    if api.role(params) == "worker":
+        api.register_as_worker(params, weights)
         version = api.get(weights)
         applied = api.push(weights_after - weights_before).result()
+    elif api.role(params) == "replica":
+        api.register_as_replica(params, weights)
     else:
-        api.register_as_server(api.Params(mode="async"), weights)   # returns when all have left
+        api.register_as_server(params, weights)   # as a replica does, returns when all have left
 
 An update is added to the model: step size and momentum are the worker's, in the update. Delays,
 bounds and versions are counted in updates, rates in bytes/s.
@@ -23,13 +27,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlfabric.engines.mpi.session import (
-    FIRST_WORKER_RANK,
+    REPLICA,
+    SERVING,
     PushSession,
     SessionSettings,
     SumSession,
@@ -37,10 +42,11 @@ from mlfabric.engines.mpi.session import (
     world,
 )
 from mlfabric.errors import MlfabricError, SettingError
+from mlfabric.policies.base import Replication
 
 Vector = NDArray[Any]
 Mode = Literal["sync", "async", "ssp"]
-Role = Literal["scheduler", "server", "worker"]
+Role = Literal["scheduler", "server", "replica", "worker"]
 
 POLICIES = {"sync": "mlfabric_allreduce", "async": "mlfabric_a", "ssp": "mlfabric_ssp"}
 
@@ -52,6 +58,10 @@ class Params:
     `delay_bound` (async, ssp): an update that would be later than this, in versions, is dropped
     before it is sent; None: 2 (workers - 1). `staleness` (ssp): clocks that a worker may be ahead
     of the slowest; None: 3. `aggregation` (async, ssp): none, paper or pipelined; None: paper.
+    `replication` (async, ssp): none; chain: the server forwards every update to a replica, and
+    waits; bounded: workers send it theirs, and it stays within `divergence_bound` (L2 norm of the
+    models' difference) of the server; None: eight times the norms of the first updates, one a
+    worker.
     `bytes_per_s`: nominal rate of a host's link, believed until rates are measured. `watchdog_s`:
     nothing moves for so long: the job ends. Raises SettingError for a bad one, or one that its mode
     has no use for.
@@ -61,6 +71,8 @@ class Params:
     delay_bound: int | None = None
     staleness: int | None = None
     aggregation: Literal["none", "paper", "pipelined"] | None = None
+    replication: Literal["none", "chain", "bounded"] = "none"
+    divergence_bound: float | None = None
     bytes_per_s: float = 1.25e9
     watchdog_s: float = 600.0
     seed: int = 0
@@ -72,9 +84,8 @@ class Params:
                 _at_least(name, getattr(self, name), least)
         _at_least("seed", self.seed, 0)
         for name in ("bytes_per_s", "watchdog_s"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise SettingError(f"{name}={value}: must be a number, above 0")
+            _above_zero(name, getattr(self, name))
+        self._check_replication()
         if self.aggregation is not None:
             _one_of("aggregation", self.aggregation, ("none", "paper", "pipelined"))
         for name, modes in _MODES_OF.items():
@@ -83,6 +94,26 @@ class Params:
                 raise SettingError(
                     f"{name}={getattr(self, name)}: must be None but in mode {where}"
                 )
+
+    def _check_replication(self) -> None:
+        _one_of("replication", self.replication, ("none", "chain", "bounded"))
+        if self.replication != "none" and self.mode == "sync":
+            raise SettingError(
+                f"replication={self.replication}: must be none but in mode async or ssp"
+            )
+        if self.divergence_bound is not None:
+            _above_zero("divergence_bound", self.divergence_bound)
+            if self.replication != "bounded":
+                raise SettingError(
+                    f"divergence_bound={self.divergence_bound}: must be None but with"
+                    " replication=bounded"
+                )
+
+    def serving(self) -> tuple[str, ...]:
+        """Roles of the first ranks, which are no workers; the same in `settings`."""
+        if self.mode == "sync":
+            return ()
+        return SERVING if self.replication == "none" else (*SERVING, REPLICA)
 
     def settings(self, workers: int) -> SessionSettings:
         """What the engine is told."""
@@ -97,7 +128,14 @@ class Params:
             "probes": False,
         }
         policy = POLICIES[self.mode]
-        return SessionSettings(policy, options, self.bytes_per_s, self.watchdog_s, self.seed)
+        replication = (
+            None
+            if self.replication == "none"
+            else Replication(REPLICA, self.replication, self.divergence_bound)
+        )
+        return SessionSettings(
+            policy, options, self.bytes_per_s, self.watchdog_s, self.seed, replication
+        )
 
     @classmethod
     def of(cls, mode: Mode, settings: Mapping[str, Any]) -> Params:
@@ -118,6 +156,11 @@ _MODES_OF = {
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingError(f"{name}={value}: must be one of {', '.join(allowed)}")
+
+
+def _above_zero(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise SettingError(f"{name}={value}: must be a number, above 0")
 
 
 def _at_least(name: str, value: object, least: int) -> None:
@@ -158,10 +201,10 @@ def worker() -> int:
     return rank() - _state.first_worker
 
 
-def role() -> Role:
-    """What this rank is in the modes with a server."""
-    roles: tuple[Role, ...] = ("scheduler", "server", "worker")
-    return roles[min(rank(), FIRST_WORKER_RANK)]
+def role(params: Params | None = None) -> Role:
+    """What this rank is under these parameters; without, in a mode with a server and no replica."""
+    serving = SERVING if params is None else params.serving()
+    return cast(Role, (*serving, "worker")[min(rank(), len(serving))])
 
 
 def register_as_worker(params: Params, model: Vector | None = None) -> None:
@@ -178,23 +221,42 @@ def register_as_worker(params: Params, model: Vector | None = None) -> None:
         return
     session = _session(params, model)
     if session.serves:
-        raise SettingError(f"rank {rank()}: is the {role()} in mode {params.mode}, not a worker")
+        raise SettingError(f"rank {rank()}: is the {role(params)}, not a worker")
     session.begin()
-    _state.pushes, _state.first_worker = session, FIRST_WORKER_RANK
+    _state.pushes, _state.first_worker = session, session.first_worker
 
 
 def register_as_server(params: Params, model: Vector) -> None:
     """Be the server, or on rank 0 the scheduler; returns when all workers have left.
 
     `model`, float32 (size,), is the initial model, and on the server holds the last one when the
-    call returns.
+    call returns. Raises SettingError where this rank is neither.
     """
+    _serve(params, model, ("scheduler", "server"))
+
+
+def register_as_replica(params: Params, model: Vector) -> None:
+    """Follow the server; returns when all workers have left.
+
+    `model`, float32 (size,), is the initial model, and holds the replica's last one when the call
+    returns: the server's (chain), or one within the bound of it (bounded) [paper, Fig. 3]. Raises
+    SettingError where this rank is not the replica.
+    """
+    _serve(params, model, ("replica",))
+
+
+def serve(params: Params, model: Vector) -> None:
+    """Be whatever this rank is that is no worker: scheduler, server or replica."""
+    _serve(params, model, ("scheduler", "server", "replica"))
+
+
+def _serve(params: Params, model: Vector, roles: tuple[Role, ...]) -> None:
     _require_unregistered()
     if params.mode == "sync":
         raise SettingError("mode=sync: must be async or ssp where there is a server")
     session = _session(params, model)
-    if not session.serves:
-        raise SettingError(f"rank {rank()}: is a worker in mode {params.mode}, not the server")
+    if role(params) not in roles:
+        raise SettingError(f"rank {rank()}: is a {role(params)}, not the {roles[-1]}")
     session.on_update, session.on_request = _state.on_update, _state.on_request
     session.serve()
     if session.last_model is not None:
@@ -202,9 +264,9 @@ def register_as_server(params: Params, model: Vector) -> None:
 
 
 def register_update_callback(call: Callable[[Vector, int], None]) -> None:
-    """On the server, before it is registered: `call(model, version)` after each application.
+    """On a server or replica, before it is registered: `call(model, version)` after each change.
 
-    `model` is the server's own memory: to be read, not kept, not changed.
+    `model` is its own memory: to be read, not kept, not changed.
     """
     _state.on_update = call
 
@@ -264,7 +326,7 @@ def _session(params: Params, model: Vector | None) -> PushSession:
     if model is None:
         raise SettingError("model: missing; must be float32 of shape (size,)")
     _check_vector("model", model, (np.float32,))
-    return PushSession(params.settings(max(size() - FIRST_WORKER_RANK, 1)), model)
+    return PushSession(params.settings(max(size() - len(params.serving()), 1)), model)
 
 
 def _check_vector(name: str, vector: Vector, dtypes: tuple[type, ...]) -> None:

@@ -65,6 +65,12 @@ class WorkerLeft(NamedTuple):
     worker: str
 
 
+class ReplicaCommitted(NamedTuple):
+    """The replica holds all updates up to this version of its model."""
+
+    version: int
+
+
 class RateMeasured(NamedTuple):
     """The current rate of both directions of a host's link, told by whoever knows it."""
 
@@ -82,6 +88,7 @@ Event = (
     | TransferEnding
     | TransferDone
     | ModelRequested
+    | ReplicaCommitted
     | RateMeasured
     | WorkerLeft
     | Woken

@@ -81,8 +81,8 @@ def _average(optimizer: keras.optimizers.Optimizer, variables: Sequence[Any]) ->
 
 def _push(optimizer: keras.optimizers.Optimizer, variables: Sequence[Any], params: Params) -> None:
     model = _flat([v.numpy() for v in variables])
-    if api.role() != "worker":
-        api.register_as_server(params, model)
+    if api.role(params) != "worker":
+        api.serve(params, model)
         sys.exit(0)
     api.register_as_worker(params, model)
     api.get(model)

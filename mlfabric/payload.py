@@ -76,6 +76,11 @@ def dense(values: NDArray[Any]) -> Payload:
     return Payload(len(values), None, values)
 
 
+def distance(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """The norm of the difference of two vectors: L2 of floats, L1 of counts."""
+    return dense(one - other).norm()
+
+
 def gather(vector: NDArray[Any], touched: NDArray[np.bool_]) -> Payload:
     """The entries of `vector` where `touched`; a copy of all where those might take more bytes."""
     size, item = len(vector), vector.itemsize

@@ -17,6 +17,7 @@ from mlfabric.actions import (
     Action,
     CancelTransfer,
     CommitGroup,
+    CopyGroup,
     DropUpdate,
     StartTransfer,
     WakeAt,
@@ -25,6 +26,7 @@ from mlfabric.events import (
     Event,
     ModelRequested,
     RateMeasured,
+    ReplicaCommitted,
     TransferDone,
     TransferEnding,
     TransferProgress,
@@ -42,6 +44,7 @@ from mlfabric.planning.commits import (
     next_commit,
     planned_scale,
 )
+from mlfabric.planning.following import Follower
 from mlfabric.planning.loads import LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
 from mlfabric.planning.planner import plan, warm_up
@@ -71,7 +74,9 @@ class Scheduler:
         self.settings = settings
         self.version = 0
         self._rng = random.Random(settings.seed)
-        hosts = tuple(dict.fromkeys((settings.server, *settings.workers)))
+        follower = settings.replication
+        apart = () if follower is None else (follower.host,)
+        hosts = tuple(dict.fromkeys((settings.server, *settings.workers, *apart)))
         network = Network(hosts, settings.topology)
         line = {link: settings.line_bytes_per_s[link.host] for link in network.link_row}
         memory_s = settings.rate_memory_s if settings.bandwidth == "measured" else math.inf
@@ -95,6 +100,11 @@ class Scheduler:
         self._pulls = Pulls(settings, self._loads, self._names)
         self._probes = Probes(settings, self._rates, self._loads, self._names)
         self._numbers = itertools.count()
+        self._follower = (
+            Follower(follower, self._names, settings.momentum, len(settings.workers))
+            if follower is not None
+            else None
+        )
         warm_up()  # nothing is compiled once events come
 
     @property
@@ -109,6 +119,8 @@ class Scheduler:
         actions: list[Action] = []
         if self._arrived:
             actions += self._commit_iteration() if self._synchronous else self._commit(now)
+        if self._follower is not None:
+            actions += self._follower.due()
         if self._beside:
             actions += self._take_beside()
         if self._waiting.count:
@@ -147,17 +159,23 @@ class Scheduler:
             return
         if event.bytes_per_s is not None:
             self._learn(transfer, event.bytes_per_s, now)
-        if transfer.kind == "model":
+        if transfer.kind in ("model", "copy"):
             transfer.arrived = True
-            self._pulls.brought(event.bytes)
+            if transfer.kind == "model":
+                self._pulls.brought(event.bytes)
             return
         group: OpenGroup = transfer.owner
         self._enqueue(group.has_arrived(transfer))
         if transfer is group.crossing:
             self._arrived += 1
+            self._enqueue_copy(group)
 
     def _handle_model_requested(self, event: ModelRequested, now: float) -> None:
         self._pulls.ask(event.worker, event.held_version)
+
+    def _handle_replica_committed(self, event: ReplicaCommitted, now: float) -> None:
+        assert self._follower is not None
+        self._follower.caught_up(event.version)
 
     def _handle_rate_measured(self, event: RateMeasured, now: float) -> None:
         for way in ("egress", "ingress"):
@@ -194,6 +212,8 @@ class Scheduler:
             if late and self._worth_waiting_for(late, now):
                 assert self._held_until is not None
                 return [*actions, WakeAt(self._held_until)]
+            if not self._replica_allows([group]):
+                return actions
             after = self.version + len(group.members)
             for other in late:
                 actions += self._cut(other, after)
@@ -213,7 +233,10 @@ class Scheduler:
         """Apply all groups at once when they hold an update of every worker."""
         arrived = [group for group in self._groups if group.arrived]
         complete = sum(len(g.members) for g in arrived) == len(self.settings.workers)
-        return [self._apply(arrived)] if complete else []
+        return [self._apply(arrived)] if complete and self._replica_allows(arrived) else []
+
+    def _replica_allows(self, groups: Sequence[OpenGroup]) -> bool:
+        return self._follower is None or self._follower.allows(groups)
 
     def _apply(self, groups: Sequence[OpenGroup]) -> CommitGroup:
         """The server applies the sum of these groups."""
@@ -222,6 +245,8 @@ class Scheduler:
         self._arrived -= len(groups)
         members = [update for group in groups for update in group.members]
         before, self.version = self.version, self.version + len(members)
+        if self._follower is not None:
+            self._follower.committed(groups, before)
         self._aged = True
         return CommitGroup(
             transfers=tuple(group.crossing.id for group in groups),
@@ -230,6 +255,7 @@ class Scheduler:
             delays=tuple(before - u.version for u in members),
             version=before,
             scales=(1.0,) * len(groups),
+            divergence=self._follower.divergence if self._follower is not None else None,
         )
 
     def _cut(self, group: OpenGroup, version: int) -> list[Action]:
@@ -242,6 +268,8 @@ class Scheduler:
         if not group.members:
             del self._groups[group]
             self._arrived -= group.arrived
+            copy = self._follower.dropped(group) if self._follower is not None else None
+            actions += [] if copy is None else self._cancel(copy)
         for transfer in group.startable():
             if transfer.key is None:
                 self._enqueue(transfer)
@@ -365,6 +393,11 @@ class Scheduler:
         if transfer is not None:
             self._queue.add(transfer, (*transfer.owner.rank, transfer.place))
 
+    def _enqueue_copy(self, group: OpenGroup) -> None:
+        if self._follower is not None:
+            first = 0 if self._follower.is_urgent(group) else 2
+            self._queue.add(self._follower.copy_of(group), (first, next(self._numbers), 0))
+
     def _start_transfers(self, now: float) -> list[Action]:
         """Start what its links have room for: groups on their way first, then planned ones."""
         actions: list[Action] = []
@@ -372,15 +405,18 @@ class Scheduler:
             actions.append(self._started(transfer, now))
         return actions
 
-    def _started(self, transfer: Transfer, now: float) -> StartTransfer:
+    def _started(self, transfer: Transfer, now: float) -> StartTransfer | CopyGroup:
         group: OpenGroup = transfer.owner
         self._start(transfer, now)
+        if transfer.kind == "copy":
+            assert self._follower is not None
+            return self._follower.order_to_send(transfer)
         if not group.on_its_way:
             self._set_off(group)
         self._enqueue(group.has_begun(transfer))
         inputs = tuple(t.id for t in transfer.inputs) if transfer.chunked else ()
         kind, src, dst = transfer.kind, transfer.src, transfer.dst
-        assert kind != "model"  # those are not queued
+        assert kind in ("update", "sum")  # models are not queued
         scale = self._scale(group, src)
         return StartTransfer(transfer.id, kind, transfer.updates, src, dst, inputs, scale)
 
@@ -421,6 +457,7 @@ _HANDLERS: dict[type, Callable[[Scheduler, Any, float], None]] = {
     TransferEnding: Scheduler._handle_transfer_ending,
     TransferDone: Scheduler._handle_transfer_done,
     ModelRequested: Scheduler._handle_model_requested,
+    ReplicaCommitted: Scheduler._handle_replica_committed,
     RateMeasured: Scheduler._handle_rate_measured,
     Woken: Scheduler._handle_woken,
     WorkerLeft: Scheduler._handle_woken,

@@ -151,8 +151,8 @@ class _Pushing:
     ) -> None:
         self._parameters = parameters
         self._model = _flat(parameters)
-        if api.role() != "worker":
-            api.register_as_server(params, self._model)
+        if api.role(params) != "worker":
+            api.serve(params, self._model)
             sys.exit(0)
         api.register_as_worker(params, self._model)
         self._pull()

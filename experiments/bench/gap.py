@@ -21,6 +21,7 @@ from analysis import style
 from analysis.figures import planner_gap
 from experiments.bench.instances import FAMILIES, MOST_UPDATES, SLOT_S, draw
 from experiments.bench.report import claim, report
+from experiments.interrupts import left_to_parent
 from experiments.paths import RESULTS
 from experiments.progress import Progress
 from mlfabric.planning.batch import Batch, Plan
@@ -65,7 +66,7 @@ def study(instances: int) -> dict[str, Any]:
 
 def _studied(tasks: Sequence[tuple[str, int]]) -> list[Record]:
     records, progress = [], Progress()
-    with multiprocessing.Pool(PROCESSES) as pool:
+    with multiprocessing.Pool(PROCESSES, initializer=left_to_parent) as pool:
         for record in pool.imap(_study, tasks):
             records.append(record)
             progress.show(f"gap: {len(records)} of {len(tasks)} instances")

@@ -36,7 +36,7 @@ class Transfer:
     """
 
     id: str
-    kind: Literal["update", "sum", "model"]
+    kind: Literal["update", "sum", "copy", "model"]
     updates: tuple[str, ...]
     src: str
     dst: str

@@ -8,6 +8,7 @@ from typing import Literal
 
 from mlfabric.planning.aggregation import AggregatorChoice
 from mlfabric.planning.batch import Aggregation, OrderingRule
+from mlfabric.policies.base import Replication
 from mlfabric.topology import BIG_SWITCH, Topology
 
 
@@ -22,7 +23,8 @@ class SchedulerSettings:
     what a hop passes on at a time. One plan holds at most `batch_updates`, those that have waited
     longest. With `synchronous`, updates are applied once all workers' have arrived. With `probes`,
     idle links that were slow are tried now and then. `step_rule(version, delay)` is what an update
-    is multiplied by (None: 1).
+    is multiplied by (None: 1). A replica follows the server as `replication` says where that is
+    bounded; `momentum` is the server's.
     """
 
     server: str
@@ -43,3 +45,5 @@ class SchedulerSettings:
     synchronous: bool = False
     probes: bool = False
     step_rule: Callable[[int, int], float] | None = None
+    replication: Replication | None = None
+    momentum: float = 0.0

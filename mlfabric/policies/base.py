@@ -42,6 +42,23 @@ class MomentumOptions:
 
 
 @dataclass(frozen=True)
+class Replication:
+    """A host that keeps a second copy of the model, and how that follows the server's.
+
+    `chain`: the server forwards what it is to apply, and applies it once the replica has.
+    `bounded`: workers and aggregators send the replica what they have sent the server, whose model
+    is never further from the replica's than `divergence_bound` (L2; L1 for counts) [paper]. Where
+    that is None, it is `bound_rounds` times the norms of the run's first updates, one a worker
+    [ours].
+    """
+
+    host: str
+    kind: Literal["chain", "bounded"]
+    divergence_bound: float | None = None
+    bound_rounds: float = 8.0
+
+
+@dataclass(frozen=True)
 class PolicyContext:
     """The cluster and the model that a policy works with.
 
@@ -60,6 +77,12 @@ class PolicyContext:
     options: Mapping[str, Any]
     topology: Topology = BIG_SWITCH
     byte_scale: float = 1.0
+    replication: Replication | None = None
+
+    @property
+    def copies_are_kept(self) -> bool:
+        """Whether hosts keep what they have sent the server, to send it to the replica too."""
+        return self.replication is not None and self.replication.kind == "bounded"
 
     @property
     def payload_chunk_bytes(self) -> int:

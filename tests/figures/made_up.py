@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 
-SERVERS = {"servers": 1, "colocated": False}
+SERVERS = {"servers": 1, "colocated": False, "replication": None}
 POLICIES = ("mlfabric_a", "ring_allreduce", "async_ps")
 LEVELS = {
     "resnet_mnist5k": ("heldout_loss", 2.3, 0.15),
@@ -144,8 +144,12 @@ class Store:
 
     def _write(self, run: MadeUpRun, folder: Path) -> None:
         (folder / "run.json").write_text(json.dumps(run.summary()))
-        cluster = {"bandwidth_bytes_per_s": 3.125e6, "workers": 8, **SERVERS}
-        config = {"cluster": cluster, "policy": {"name": run.policy}}
+        cluster = {"bandwidth_bytes_per_s": 3.125e6, "workers": 8, "servers": 1, "colocated": False}
+        config = {
+            "cluster": cluster,
+            "policy": {"name": run.policy},
+            "replication": {"name": "none"},
+        }
         if run.aggregation is not None:
             config["policy"]["aggregation"] = run.aggregation
         (folder / "config.json").write_text(json.dumps(config))

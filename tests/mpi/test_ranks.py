@@ -230,7 +230,7 @@ def test_the_watchdog_tells_who_waits_for_whom(tmp_path, policy):
     assert "w2 waits for its computation of iteration 3" in story
 
 
-@pytest.mark.parametrize("what", ["sync", "async", "ssp"])
+@pytest.mark.parametrize("what", ["sync", "async", "ssp", "chain", "bounded"])
 def test_the_calls_of_table_1(what):
     done = started(5, "tests.mpi.programs.api_check", what)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,27 +9,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlfabric.policies import module
-from mlfabric.policies.base import PolicyContext
+from mlfabric.policies.base import PolicyContext, Replication
 from mlfabric.scheduler import Scheduler
 from mlfabric.topology import BIG_SWITCH, Topology
 from tests.support.fluid import Fluid
 from tests.support.options import OPTIONS
 
 
-def fluid(policy, n, rates, compute, n_bytes=300_000, spread=0.0, **options):
+def fluid(
+    policy, n, rates, compute, n_bytes=300_000, spread=0.0, replication=None, norms=None, **options
+):
     workers = tuple(f"w{i + 1}" for i in range(n))
     line = 3.0e6
     context = PolicyContext(
         "server",
         workers,
-        dict.fromkeys(("server", *workers), line),
+        dict.fromkeys(("server", "replica", *workers), line),
         n_bytes,
         32_768,
         1.5,
         7,
         OPTIONS | options,
+        replication=replication,
     )
-    real = {"server": line, **{w: line * rates[i] for i, w in enumerate(workers)}}
+    real = {
+        "server": line,
+        "replica": line * rates[-1],
+        **{w: line * rates[i] for i, w in enumerate(workers)},
+    }
     computing = {w: compute[i] for i, w in enumerate(workers)}
     chosen = module(policy)
     return Fluid(
@@ -40,6 +47,8 @@ def fluid(policy, n, rates, compute, n_bytes=300_000, spread=0.0, **options):
         n_bytes,
         spread,
         sends_at_once=chosen.SENDS_AT_ONCE,
+        replica=None if replication is None else replication.host,
+        norms=norms or (lambda name: 0.0),
     )
 
 
@@ -74,6 +83,44 @@ def test_invariants(n, rates, compute, bound, spread, aggregation, choice, order
     unsettled = sum(fate == 0 for fate in network.fate.values())
     assert unsettled <= n  # one a worker at most is on its way
     assert applied > 0
+
+
+@given(
+    n=st.integers(1, 6),
+    rates=st.lists(st.sampled_from([1.0, 1.0, 0.5, 0.1]), min_size=7, max_size=7),
+    compute=st.lists(st.floats(0.02, 0.8), min_size=6, max_size=6),
+    policy=st.sampled_from(["mlfabric_a", "mlfabric_a", "mlfabric_ssp", "mlfabric_s"]),
+    delay_bound=st.sampled_from([None, 1, 3, 10]),
+    bound=st.sampled_from([None, 0.5, 2.0, 5.0, 40.0]),
+    rounds=st.sampled_from([0.3, 1.0, 4.0]),
+    aggregation=st.sampled_from(["none", "paper", "pipelined"]),
+    momentum=st.sampled_from([0.0, 0.9]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_replica_follows_within_its_bound(
+    n, rates, compute, policy, delay_bound, bound, rounds, aggregation, momentum
+):
+    """Whatever happens, the replica holds a prefix of the server's updates; `Fluid` checks the
+    bound at every commit. Once nothing is pushed any more it has all."""
+    network = fluid(
+        policy,
+        n,
+        rates,
+        compute,
+        delay_bound=delay_bound if policy == "mlfabric_a" else None,
+        aggregation=aggregation,
+        momentum=momentum if policy == "mlfabric_s" else 0.0,
+        replication=Replication("replica", "bounded", bound, rounds),
+        norms=lambda name: 0.5 + 0.1 * (sum(name.encode()) % 11),
+    )
+    network.run(8.0)
+    assert network.followed == network.committed[: len(network.followed)]
+    assert len(network.lags) > 0
+    assert network.version > 0
+    silent = dict.fromkeys(network.workers, 1e6)
+    network.compute_s.update(silent)
+    network.run(60.0)
+    assert network.followed == network.committed
 
 
 @given(st.integers(2, 6))

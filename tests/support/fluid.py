@@ -10,11 +10,14 @@ import heapq
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mlfabric.actions import (
     CancelTransfer,
+    CommitAtReplica,
     CommitGroup,
+    CopyGroup,
     DistributeModel,
     DropUpdate,
     StartTransfer,
@@ -22,6 +25,7 @@ from mlfabric.actions import (
 )
 from mlfabric.events import (
     ModelRequested,
+    ReplicaCommitted,
     TransferDone,
     TransferProgress,
     Update,
@@ -57,6 +61,8 @@ class Fluid:
     n_bytes: int
     size_spread: float = 0.0
     server: str = "server"
+    replica: str | None = None
+    norms: Callable[[str], float] = lambda name: 0.0
     sends_at_once: bool = False
     report_after_s: float = 0.05
     now: float = 0.0
@@ -67,6 +73,7 @@ class Fluid:
     delays: list[int] = field(default_factory=list)
     fate: Counter[str] = field(default_factory=Counter)
     served: Counter[str] = field(default_factory=Counter)
+    lags: list[tuple[float, float | None, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._order = itertools.count()
@@ -77,6 +84,10 @@ class Fluid:
         self._where: dict[str, str] = {}
         self._pulled: dict[str, int] = {}
         self._at_server: dict[str, tuple[str, ...]] = {}
+        self._sent: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._at_replica: dict[str, tuple[str, ...]] = {}
+        self.committed: list[str] = []
+        self.followed: list[str] = []
         self.held = dict.fromkeys(self.workers, 0)
         for worker in self.workers:
             self._after(self.compute_s[worker], worker)
@@ -111,6 +122,9 @@ class Fluid:
         if isinstance(what, _Look):
             self._look(str(what))
             return
+        if isinstance(what, ReplicaCommitted):
+            self._tell(what)
+            return
         if isinstance(what, _Request):
             self._tell(ModelRequested(str(what), self.held[str(what)]))
             return
@@ -134,7 +148,16 @@ class Fluid:
                 )
             )
         self._tell(
-            UpdateReady(Update(name, worker, self._sizes[name], self.held[worker], self.now))
+            UpdateReady(
+                Update(
+                    name,
+                    worker,
+                    self._sizes[name],
+                    self.held[worker],
+                    self.now,
+                    self.norms(name),
+                )
+            )
         )
 
     def _finish(self, flow: Flow) -> None:
@@ -149,6 +172,9 @@ class Fluid:
             self._after(self.compute_s[flow.dst], flow.dst)
         elif flow.dst == self.server:
             self._at_server[flow.id] = flow.updates
+            self._sent[flow.id] = flow.src, flow.updates
+        elif flow.dst == self.replica:
+            self._at_replica[flow.id] = flow.updates
         else:
             for name in flow.updates:
                 self._where[name] = flow.dst
@@ -175,7 +201,19 @@ class Fluid:
                 self.flows.pop(transfer, None)
             case DropUpdate(update, worker):
                 self._settle(update, worker, "dropped")
-            case CommitGroup(transfers, updates, workers, delays, version, scales):
+            case CopyGroup(transfer, source, updates, src, dst):
+                assert dst == self.replica
+                assert self._sent[source] == (src, updates), "the source sent something else"
+                size = max(self._sizes[name] for name in updates)
+                self._add(Flow(transfer, src, dst, size, size, self.now, "copy", updates))
+            case CommitAtReplica(transfers, updates, version):
+                brought = [name for copy in transfers for name in self._at_replica.pop(copy)]
+                assert brought == list(updates)
+                assert version == len(self.followed)
+                self.followed += updates
+                assert self.followed == self.committed[: len(self.followed)], "another order"
+                self._after(0.001, ReplicaCommitted(len(self.followed)))
+            case CommitGroup(transfers, updates, workers, delays, version, scales, divergence):
                 brought = [name for transfer in transfers for name in self._at_server.pop(transfer)]
                 assert brought == list(updates)
                 assert len(scales) == len(transfers)
@@ -185,6 +223,9 @@ class Fluid:
                     self.delays.append(delay)
                     self._settle(update, worker, "applied")
                 self.version += len(updates)
+                self.committed += updates
+                if divergence is not None:
+                    self._check_lag(*divergence, len(updates))
             case DistributeModel(version, since, edges):
                 assert version == self.version
                 assert len({dst for *_, dst in edges}) == len(edges)
@@ -206,6 +247,16 @@ class Fluid:
                     self._add(flow)
             case WakeAt(at):
                 self._after(max(at - self.now, 0.0), "wake")
+
+    def _check_lag(self, promised: float, bound: float | None, newest: int) -> None:
+        """What the replica lacks is no more than promised, and within the bound; only what it gets
+        together with the server may be beyond."""
+        lacking = self.committed[len(self.followed) :]
+        lag = sum(map(self.norms, lacking))
+        assert lag <= promised * (1 + 1e-9), "further behind than promised"
+        together = len(lacking) == newest
+        assert together or (bound is not None and promised <= bound)
+        self.lags.append((promised, bound, together))
 
     def _settle(self, update: str, worker: str, fate: str) -> None:
         assert self.fate[update] == 0, f"{update} was settled twice"

@@ -20,7 +20,9 @@ def virtual_plan(
     count, colocated = changes.pop("servers", 1), changes.pop("colocated", False)
     own = ("server",) if count == 1 else tuple(f"server{n + 1}" for n in range(count))
     servers = names[:count] if colocated else own
-    hosts = tuple(dict.fromkeys(("scheduler", *servers, *names)))
+    replication = changes.pop("replication", None)
+    apart = () if replication is None else (replication.host,)
+    hosts = tuple(dict.fromkeys(("scheduler", *servers, *names, *apart)))
     rate = changes.pop("bytes_per_s", 1e6)
     topology = changes.pop("topology", BIG_SWITCH)
     uplinks = dict.fromkeys(topology.above.values(), changes.pop("uplink_bytes_per_s", rate))
@@ -36,6 +38,7 @@ def virtual_plan(
         seed=0,
         options=OPTIONS | (options or {}),
         topology=topology,
+        replication=replication,
     )
     settings: dict[str, Any] = {
         "conserved": False,

@@ -18,6 +18,16 @@ from mlfabric.errors import SettingError
         ({"mode": "async", "staleness": 2}, "staleness=2: must be None but in mode ssp"),
         ({"delay_bound": 3}, "delay_bound=3: must be None but in mode async or ssp"),
         ({"aggregation": "some", "mode": "ssp"}, "aggregation=some: must be one of none, paper,"),
+        ({"replication": "some"}, "replication=some: must be one of none, chain, bounded"),
+        ({"replication": "chain"}, "replication=chain: must be none but in mode async or ssp"),
+        (
+            {"mode": "async", "replication": "chain", "divergence_bound": 2.0},
+            "divergence_bound=2.0: must be None but with replication=bounded",
+        ),
+        (
+            {"mode": "ssp", "replication": "bounded", "divergence_bound": -1},
+            "divergence_bound=-1: must be a number, above 0",
+        ),
         ({"bytes_per_s": 0}, "bytes_per_s=0: must be a number, above 0"),
         ({"watchdog_s": True}, "watchdog_s=True: must be a number, above 0"),
         ({"seed": None}, "seed=None: must be an integer, at least 0"),

@@ -126,6 +126,32 @@ REFUSALS = [
         "cluster.colocated=true cluster.servers=9",
         "cluster.servers=9: must be at most cluster.workers=8 with cluster.colocated=true",
     ),
+    (
+        "replication=chain policy=ring_allreduce",
+        "replication=chain: must be none with policy=ring_allreduce, which has no server",
+    ),
+    (
+        "replication=bounded cluster.servers=2",
+        "cluster.servers=2: must be 1 with replication=bounded",
+    ),
+    (
+        "replication=chain cluster.colocated=true",
+        "cluster.colocated=true: must be false with replication=chain",
+    ),
+    (
+        "replication=bounded policy=async_ps",
+        "replication=bounded: must be none or chain with policy=async_ps, which schedules no",
+    ),
+    (
+        "replication=bounded engine=virtual cluster=paper workload.timing_only=true",
+        "replication=bounded: must be none or chain with workload.timing_only=true, where updates",
+    ),
+    ("replication=some", "replication=some: unknown choice; must be one of bounded, chain, none"),
+    ("replication.bound_rounds=2", "replication.bound_rounds: unknown key"),
+    (
+        "replication=bounded replication.bound_rounds=0",
+        "replication.bound_rounds=0: must be a number, above 0",
+    ),
     ("cluster.servers=195", "cluster.workers=8, cluster.servers=195: these are 204 ranks"),
     ("cluster.workers=1 policy=ring_allreduce", "cluster.workers=1: must be at least 2 with"),
     ("cluster=hostfile", "cluster.hostfile=null: must be the path of an Open MPI hostfile"),

@@ -11,6 +11,7 @@ from mlfabric.engines.roles.worker import Worker
 from mlfabric.engines.virtual import Wire, run
 from mlfabric.errors import NothingMoves
 from mlfabric.payload import even_cuts
+from mlfabric.policies.base import Replication
 from mlfabric.topology import Link, Topology
 from tests.support.virtual import of, timed, virtual_plan
 
@@ -181,6 +182,41 @@ def test_every_server_s_share_holds_exactly_what_was_applied_to_it(variant, serv
         beside = [row for row in moved if row["src"] == row["next_hop"] == f"w{worker}"]
         assert {row["shard"] for row in beside} <= {served}
         assert bool(beside) == (served is not None)
+
+
+REPLICATED = [(variant, "chain") for variant in SERVED]
+REPLICATED += [(variant, "bounded") for variant in SERVED if VARIANTS[variant][0] in SCHEDULED]
+
+
+@pytest.mark.parametrize(("variant", "kind"), REPLICATED)
+@pytest.mark.parametrize("workers", [1, 7])
+def test_a_replica_is_never_further_behind_than_it_may_be(variant, kind, workers):
+    """Each update adds ENTRIES: the distance counts what the replica lacks."""
+    bound = 6.0 * ENTRIES if kind == "bounded" else None
+    replication = Replication("replica", kind, bound)
+    rows, found = count_run(variant, workers, replication=replication, snapshot_interval_s=0.01)
+    transfers = of(rows, "transfer")
+    copies = [row for row in transfers if row["kind"] == ("copy" if bound else "chain")]
+    assert all(row["dst"] == "replica" for row in copies)
+    assert all((row["src"] == "server") == (kind == "chain") for row in copies)
+    version = of(rows, "totals")[0]["version"]
+    distances = [row["distance"] for row in of(rows, "distance")]
+    assert len(distances) >= 3
+    assert len(distances) == len(found)
+    if bound:
+        promises = of(rows, "promise")
+        assert promises[-1]["version"] == version
+        together = max(len(row["updates"]) for row in copies)  # what has come in one sum
+        if "mlfabric_s" in variant.split():
+            together = workers
+        assert max(row["promised"] for row in promises) <= max(bound, together * ENTRIES)
+        assert max(distances) <= max(bound, together * ENTRIES)
+    else:
+        assert not any(row["kind"] == "copy" for row in transfers)
+        assert all(distance % ENTRIES == 0 for distance in distances)
+        assert max(distances) <= workers * ENTRIES
+    followed = sum(len(row["updates"]) for row in copies if row["complete"])
+    assert version - max(workers, 6) <= followed <= version + workers
 
 
 class OneEntry(Everywhere):

@@ -18,14 +18,14 @@ from mlfabric.engines.mpi.densesum import DenseSums
 from mlfabric.engines.mpi.pacing import Pacing
 from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.engines.mpi.ratewatch import RateWatch
-from mlfabric.engines.mpi.records import NoRecords, Records, SnapshotFiles
-from mlfabric.engines.mpi.summing import LateSum, RunningSum, are_dense
+from mlfabric.engines.mpi.records import REPLICA, NoRecords, Records, SnapshotFiles
+from mlfabric.engines.mpi.summing import FlowingSum, LateSum, RunningSum, are_dense
 from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
 from mlfabric.engines.mpi.waiting import News, Pauses
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_hosts, plans_transfers
 from mlfabric.engines.roles.names import of_shard
-from mlfabric.engines.roles.node import Header, story
+from mlfabric.engines.roles.node import Header, OutgoingSum, story
 from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
@@ -150,9 +150,19 @@ class Node:
         """Each rank shows what it has: whoever scores them puts the shards together."""
         if self.plan.run_dir is None:
             return
+        self._show(model, version, str(shard), steady=len(self.plan.servers) > 1, last=last)
+
+    def follow(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        if self.plan.run_dir is not None:
+            self._show(model, version, REPLICA, steady=True, last=last)
+
+    def _show(
+        self, model: NDArray[Any], version: int, series: str, *, steady: bool, last: bool
+    ) -> None:
+        """A rank has one series of snapshots: a shard's, or the replica's."""
         if self._snapshots is None:
-            files = SnapshotFiles(self.plan.run_dir, shard)
-            steady = len(self.plan.servers) > 1
+            assert self.plan.run_dir is not None
+            files = SnapshotFiles(self.plan.run_dir, series)
             self._snapshots = Snapshots(self.plan.snapshot_interval_s, files.take, steady=steady)
             self.every_turn(self._look)
         self._snapshots.offer(model, version, self.now(), last=last)
@@ -199,7 +209,7 @@ class Node:
         known: Sequence[Payload],
         dst: str,
         header: Header,
-    ) -> OutgoingStream:
+    ) -> OutgoingSum:
         """Chunk by chunk where all is dense; sparse sums begin once all is here."""
         coming = [stream for stream in streams if isinstance(stream, Incoming)]
         if not are_dense(coming) or any(payload.indices is not None for payload in known):
@@ -210,13 +220,15 @@ class Node:
             self._rank_of[dst], header, running.data, running.ready_bytes
         )
         running.feeds(outgoing)
-        return outgoing
+        return FlowingSum(running, outgoing)
 
     def cut(self, outgoing: OutgoingStream) -> None:
         if isinstance(outgoing, LateSum):
             outgoing.is_cut = True
             if outgoing.outgoing is not None:
                 self.cut(outgoing.outgoing)
+        elif isinstance(outgoing, FlowingSum):
+            self.transport.cut(outgoing.outgoing)
         elif isinstance(outgoing, Outgoing):
             self.transport.cut(outgoing)
 

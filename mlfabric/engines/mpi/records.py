@@ -49,22 +49,26 @@ class NoRecords:
         """Nothing is open."""
 
 
-class SnapshotFiles:
-    """Writes snapshots of a shard of the model for whoever evaluates them off the clock."""
+REPLICA = "replica"
+"""The series of snapshots of the replica; a shard's is called by its number."""
 
-    def __init__(self, run_dir: Path, shard: int) -> None:
+
+class SnapshotFiles:
+    """Writes a series of snapshots for whoever evaluates them off the clock."""
+
+    def __init__(self, run_dir: Path, series: str) -> None:
         self._folder = run_dir / "snapshots"
         self._folder.mkdir(exist_ok=True)
-        self._shard = shard
+        self._series = series
         self._taken = 0
 
     def take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         """Write a copy, then the line of the index that announces it."""
-        name = f"{self._shard}-{self._taken:05d}.npy"
+        name = f"{self._series}-{self._taken:05d}.npy"
         self._taken += 1
         np.save(self._folder / name, model)
         told = {"file": name, "version": version, "elapsed_s": elapsed_s, "tick": tick}
-        with (self._folder / f"index-{self._shard}.jsonl").open("a", encoding="utf-8") as index:
+        with (self._folder / f"index-{self._series}.jsonl").open("a", encoding="utf-8") as index:
             index.write(json.dumps(told) + "\n")
 
 

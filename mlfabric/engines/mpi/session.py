@@ -29,12 +29,13 @@ from mlfabric.engines.roles.allreduce import AllReduce
 from mlfabric.errors import MlfabricError, NothingMoves, SettingError
 from mlfabric.events import WorkerLeft
 from mlfabric.payload import Payload, dense
-from mlfabric.policies.base import PolicyContext
+from mlfabric.policies.base import PolicyContext, Replication
 
 Vector = NDArray[Any]
 
-FIRST_WORKER_RANK = 2
-"""Of a session with a scheduler and a server."""
+SERVING = ("scheduler", "server")
+REPLICA = "replica"
+"""Hosts of a session that are no workers, in the order of their ranks."""
 
 CHUNK_BYTES = 61_440
 FOR_EVER_S = 1e9
@@ -45,7 +46,8 @@ class SessionSettings:
     """What a script may say of its cluster.
 
     `bytes_per_s` is the nominal rate of a host's link, a first guess until rates are measured;
-    `watchdog_s` how long nothing may move before the run is given up; `options` are the policy's.
+    `watchdog_s` how long nothing may move before the run is given up; `options` are the policy's;
+    a replica, where there is one, is the host `REPLICA`.
     """
 
     policy: str
@@ -53,6 +55,12 @@ class SessionSettings:
     bytes_per_s: float = 1.25e9
     watchdog_s: float = 600.0
     seed: int = 0
+    replication: Replication | None = None
+
+    @property
+    def serving(self) -> tuple[str, ...]:
+        """Hosts that are no workers where there is a server, in the order of their ranks."""
+        return (*SERVING, REPLICA) if self.replication is not None else SERVING
 
 
 @cache
@@ -176,26 +184,29 @@ class SumSession:
 class PushSession:
     """A worker of a policy with a server: pulls models, pushes updates, from the script's thread.
 
-    Ranks 0 and 1 are the scheduler and the server: `serve` is theirs, and returns when all workers
-    have left. `model` is the initial one, float32 (size,), the same on every rank.
+    The first ranks are the scheduler, the server and the replica, if any: `serve` is theirs, and
+    returns when all workers have left. `model` is the initial one, float32 (size,), the same on
+    every rank.
     """
 
     def __init__(self, settings: SessionSettings, model: Vector) -> None:
         if policies.is_collective(settings.policy):
             raise SettingError(f"policy={settings.policy}: must be one with a server")
         self.rank, self.size = world()
-        if self.size < FIRST_WORKER_RANK + 1:
+        serving = settings.serving
+        self.first_worker = len(serving)
+        if self.size < self.first_worker + 1:
             raise SettingError(
-                f"mpiexec -n {self.size}: must be at least {FIRST_WORKER_RANK + 1} with"
-                f" policy={settings.policy}: a scheduler, a server and the workers"
+                f"mpiexec -n {self.size}: must be at least {self.first_worker + 1} with"
+                f" policy={settings.policy}: a {', a '.join(serving)} and the workers"
             )
         self._model = model.copy()
+        self._keeps = settings.replication is not None and settings.replication.kind == "bounded"
         self._holds_view = False
         self._trainer = HeldTrainer()
         self._closing = threading.Event()
-        workers = tuple(f"w{number + 1}" for number in range(self.size - FIRST_WORKER_RANK))
-        hosts = ("scheduler", "server", *workers)
-        self._plan = _plan(hosts, workers, settings, model.nbytes)
+        workers = tuple(f"w{number + 1}" for number in range(self.size - self.first_worker))
+        self._plan = _plan((*serving, *workers), workers, settings, model.nbytes)
         self._node: Node | None = None
         self._daemon: Daemon | None = None
         self._left: set[str] = set()
@@ -214,11 +225,11 @@ class PushSession:
 
     @property
     def serves(self) -> bool:
-        """Whether this rank is the scheduler or the server, not a worker."""
-        return self.rank < FIRST_WORKER_RANK
+        """Whether this rank is no worker."""
+        return self.rank < self.first_worker
 
     def serve(self) -> None:
-        """Play the scheduler's or the server's part until all workers have left."""
+        """Play the part of this rank, which is no worker, until all workers have left."""
         self._carry_out()
 
     def begin(self) -> None:
@@ -242,7 +253,7 @@ class PushSession:
         handle: Future[bool] = Future()
         self._handles[self._pushed] = handle
         self._pushed += 1
-        self._trainer.push(update)
+        self._trainer.push(update.copy() if self._keeps else update)
         return handle
 
     def close(self) -> None:
@@ -282,7 +293,7 @@ class PushSession:
             node.every_turn(lambda: self._leave(node))
 
     def _stop_when_left(self, node: Node) -> bool:
-        over = len(self._left) == self.size - FIRST_WORKER_RANK
+        over = len(self._left) == self.size - self.first_worker
         if over and not node.stopping and node.begun:
             node.send_all("stop")
             return True
@@ -347,6 +358,7 @@ def _plan(
         straggler_period_s=5.0,
         seed=settings.seed,
         options=settings.options,
+        replication=settings.replication,
     )
     return RankPlan(
         hosts=hosts,

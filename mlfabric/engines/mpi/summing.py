@@ -9,7 +9,7 @@ import numpy as np
 
 from mlfabric.engines.mpi.transport import Bytes, Incoming, Outgoing
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
-from mlfabric.payload import Payload, total
+from mlfabric.payload import Payload, from_wire, total
 
 
 def are_dense(streams: Sequence[Incoming]) -> bool:
@@ -56,6 +56,22 @@ class RunningSum:
             stream.on_progress.append(pass_on)
 
 
+class FlowingSum:
+    """A running sum that is being sent."""
+
+    def __init__(self, running: RunningSum, outgoing: Outgoing) -> None:
+        self._running = running
+        self.outgoing = outgoing
+
+    @property
+    def done(self) -> bool:
+        return self.outgoing.done
+
+    def payload(self) -> Payload:
+        """The sum, once all of it is there."""
+        return from_wire(self._running.description, self._running.data)
+
+
 class LateSum:
     """The sum of streams whose chunks are no parts of a vector (sparse ones): once all are here.
 
@@ -72,6 +88,7 @@ class LateSum:
         self._known = list(known)
         self._begin = begin
         self.outgoing: OutgoingStream | None = None
+        self._sum: Payload | None = None
         self.is_cut = False
         for stream in streams:
             stream.on_progress.append(self._look)
@@ -80,9 +97,15 @@ class LateSum:
     def done(self) -> bool:
         return self.outgoing is not None and self.outgoing.done
 
+    def payload(self) -> Payload:
+        """The sum, once all of it is there."""
+        assert self._sum is not None
+        return self._sum
+
     def _look(self) -> None:
         if self.is_cut or self.outgoing is not None:
             return
         if all(stream.done for stream in self._streams):
             arrived = [stream.payload() for stream in self._streams]
-            self.outgoing = self._begin(total([*self._known, *arrived]))
+            self._sum = total([*self._known, *arrived])
+            self.outgoing = self._begin(self._sum)

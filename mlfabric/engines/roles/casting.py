@@ -12,6 +12,7 @@ from mlfabric.engines.plan import RunPlan
 from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker, Summing
 from mlfabric.engines.roles.coordination import Coordination
 from mlfabric.engines.roles.node import Node, Role
+from mlfabric.engines.roles.replica import Replica
 from mlfabric.engines.roles.server import Server
 from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.engines.roles.worker import Worker
@@ -41,7 +42,7 @@ def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
     `model()` returns a copy of the initial model that belongs to the caller.
     """
     if not policies.is_collective(node.plan.policy):
-        return [*_servers(node, model), *_workers(node, model)]
+        return [*_replicas(node, model), *_servers(node, model), *_workers(node, model)]
     if node.host not in node.plan.worker_number:
         return []
     sums = policies.module(node.plan.policy).build(node.plan.context)
@@ -71,6 +72,13 @@ def _servers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
             begin, end = even_cuts(0, len(whole), len(plan.servers))[number]
             found.append(Server(shard, whole[begin:end].copy()))
     return found
+
+
+def _replicas(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+    replication = node.plan.context.replication
+    if replication is None or node.host != replication.host:
+        return []
+    return [Replica(Shard(node, 0), model())]
 
 
 def _workers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:

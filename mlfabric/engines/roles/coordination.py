@@ -5,7 +5,9 @@ from __future__ import annotations
 from mlfabric.actions import (
     Action,
     CancelTransfer,
+    CommitAtReplica,
     CommitGroup,
+    CopyGroup,
     DistributeModel,
     DropUpdate,
     Probe,
@@ -27,6 +29,8 @@ class Coordination:
         self._sends_at_once = sends_at_once
         self._coordinator = coordinator
         self._open: dict[str, Update] = {}
+        replication = shard.context.replication
+        self._replica = None if replication is None else replication.host
         self._number = {worker: n for n, worker in enumerate(shard.context.workers)}
         self._tally = shard.tally()
         shard.waits_for("coordinator", "events from workers and server")
@@ -49,7 +53,8 @@ class Coordination:
                 shard.send(action.src, "start", action)
             case CancelTransfer():
                 shard.send(action.src, "cancel", action)
-                shard.send(action.dst, "discard" if action.dst == server else "cancel", action)
+                stored = action.dst in (server, self._replica)
+                shard.send(action.dst, "discard" if stored else "cancel", action)
             case DropUpdate():
                 if self._sends_at_once:  # it has come, under its own name
                     gone = CancelTransfer(action.update, action.worker, server)
@@ -60,6 +65,12 @@ class Coordination:
                 for update, delay in zip(action.updates, action.delays, strict=True):
                     self._resolve(update, action.version, delay)
                 self._tally["version"] = action.version + len(action.updates)
+                self._promise(action)
+            case CopyGroup():
+                shard.send(action.src, "copy", action)
+            case CommitAtReplica():
+                assert self._replica is not None
+                shard.send(self._replica, "follow", action)
             case DistributeModel():
                 shard.send(server, "distribute", action)
             case Probe():
@@ -88,6 +99,18 @@ class Coordination:
             norm=update.norm,
             push_bytes=update.bytes,
         )
+
+    def _promise(self, commit: CommitGroup) -> None:
+        """Record within what the replica is bound to be now."""
+        if commit.divergence is not None:
+            promised, bound = commit.divergence
+            self._shard.record(
+                "promise",
+                elapsed_s=self._node.now(),
+                version=commit.version + len(commit.updates),
+                promised=promised,
+                bound=bound,
+            )
 
     def _rate_changed(self, host: str, bytes_per_s: float) -> None:
         if host == self._shard.context.server or host in self._number:

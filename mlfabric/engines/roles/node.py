@@ -29,6 +29,12 @@ class Outgoing(Protocol):
     def done(self) -> bool: ...
 
 
+class OutgoingSum(Outgoing, Protocol):
+    """A sum being sent, and what it is once all that it is made of has come."""
+
+    def payload(self) -> Payload: ...
+
+
 class Incoming(Protocol):
     """Bytes being received: what their sender said of them, and what they are once complete."""
 
@@ -90,7 +96,7 @@ class Node(Protocol):
     """Told (iteration, whether applied) when a worker hears what became of its update."""
 
     on_applied: Callable[[NDArray[Any], int], None] | None
-    """Told (model, version) when a server has applied something."""
+    """Told (model, version) when a server, or a replica, has applied something."""
 
     on_sent: Callable[[str, int], None] | None
     """Told (worker, version) when a server begins to send a model meant for a worker."""
@@ -141,7 +147,7 @@ class Node(Protocol):
 
     def pass_on_sum(
         self, streams: Sequence[Incoming], known: Sequence[Payload], dst: str, header: Header
-    ) -> Outgoing:
+    ) -> OutgoingSum:
         """Send on the sum of what arrives and of what is here, as it comes."""
 
     def cut(self, outgoing: Outgoing) -> None:
@@ -165,3 +171,6 @@ class Node(Protocol):
         self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
     ) -> None:
         """Offer a shard of the model to whoever scores it; taken if one is due, or the last one."""
+
+    def follow(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        """Offer the replica, to be compared with the model whenever that is scored."""

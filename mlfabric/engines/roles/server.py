@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel
+from mlfabric.engines.roles.chain import Chain
 from mlfabric.engines.roles.names import sequence, worker_of
 from mlfabric.engines.roles.node import Header, Incoming
 from mlfabric.engines.roles.shard import Shard
@@ -27,6 +28,9 @@ class Server:
         self._included: dict[str, int] = {}
         self._held = dict.fromkeys(shard.context.workers, 0)
         self._oldest_held = 0
+        replication = shard.context.replication
+        chained = replication is not None and replication.kind == "chain"
+        self._chain = Chain(shard, replication.host) if replication and chained else None
         shard.receive(("update", "sum"), self._announced, self._complete)
         shard.on("commit", self._commit)
         shard.on("discard", self._discard)
@@ -57,7 +61,14 @@ class Server:
             self._arrived.pop(transfer).scaled(scale)
             for transfer, scale in zip(action.transfers, action.scales, strict=True)
         ]
-        self._store.apply(total(arrived), len(action.updates))
+        update = total(arrived)
+        if self._chain is None:
+            self._apply(update, action)
+        else:
+            self._chain.forward(update, action.updates, lambda: self._apply(update, action))
+
+    def _apply(self, update: Payload, action: CommitGroup) -> None:
+        self._store.apply(update, len(action.updates))
         for name in action.updates:
             self._included[worker_of(name)] = sequence(name)
         if self._node.on_applied is not None:
@@ -70,6 +81,12 @@ class Server:
             self._cancelled.add(action.transfer)
 
     def _distribute(self, src: str, action: DistributeModel) -> None:
+        if self._chain is None:
+            self._send(action)
+        else:
+            self._chain.after(lambda: self._send(action))
+
+    def _send(self, action: DistributeModel) -> None:
         """Send one frozen copy along the tree; it says which updates of its receivers it holds."""
         payload = self._store.freeze(action.since)
         receivers = [dst for _, _, dst in action.edges]

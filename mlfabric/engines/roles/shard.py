@@ -78,6 +78,10 @@ class Shard:
         """Note a row of this shard."""
         self.node.record(row, shard=self.number, **values)
 
+    def follow(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        """Offer the replica of this shard to whoever compares it."""
+        self.node.follow(model, version, last=last)
+
     def snapshot(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
         """Offer this shard of the model to whoever scores it."""
         self.node.snapshot(model, version, last=last, shard=self.number)

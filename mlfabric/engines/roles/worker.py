@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mlfabric.actions import CancelTransfer, Probe, StartTransfer
+from collections.abc import Callable
+
+from mlfabric.actions import CancelTransfer, CopyGroup, Probe, StartTransfer
 from mlfabric.engines.roles.names import sequence, update_id
 from mlfabric.engines.roles.node import Header, Incoming, Outgoing
 from mlfabric.engines.roles.server import headers_from
@@ -35,12 +37,14 @@ class Worker:
         self._cancelled: set[str] = set()
         self._postponed: list[StartTransfer] = []
         self._sending: dict[str, Outgoing] = {}
+        self._kept: dict[str, Callable[[], Payload]] = {}
         shard.receive(("model",), self._model_announced, self._take_model)
         if not shard.serves_here:  # what comes to a server is the server's
             shard.receive(("update", "sum"), self._update_announced, lambda stream: None)
         shard.receive(("probe",), lambda stream: None, lambda stream: None)
         shard.on("probe", self._probe)
         shard.on("start", self._start)
+        shard.on("copy", self._copy)
         shard.on("cancel", self._cancel)
         shard.on("resolved", self._resolved)
 
@@ -120,12 +124,37 @@ class Worker:
         flowing = [stream for stream in streams if not stream.done]
         known = [*own, *(stream.payload() for stream in streams if stream.done)]
         header = self._header(action.transfer, action.kind, action.updates)
-        self._sending = {name: out for name, out in self._sending.items() if not out.done}
-        self._sending[action.transfer] = (
-            self._node.pass_on_sum(flowing, known, action.dst, header)
-            if flowing
-            else self._node.stream(action.dst, header, total(known))
+        sent, payload = self._send(flowing, known, action.dst, header)
+        self._note(action.transfer, sent)
+        if self._shard.context.copies_are_kept and action.dst == self._shard.context.server:
+            self._kept[action.transfer] = payload
+
+    def _send(
+        self, flowing: list[Incoming], known: list[Payload], dst: str, header: Header
+    ) -> tuple[Outgoing, Callable[[], Payload]]:
+        """Send the sum of what still comes and of what is here; what was sent, once it all was."""
+        if flowing:
+            passed_on = self._node.pass_on_sum(flowing, known, dst, header)
+            return passed_on, passed_on.payload
+        payload = total(known)
+        return self._node.stream(dst, header, payload), lambda: payload
+
+    def _copy(self, src: str, action: CopyGroup) -> None:
+        """Send the replica what the server has got from here; it need not be kept any longer."""
+        payload = self._kept.pop(action.source)()
+        header = self._shard.header(
+            "copy",
+            action.updates,
+            transfer=action.transfer,
+            final=action.dst,
+            requested_s=self._node.now(),
         )
+        self._note(action.transfer, self._node.stream(action.dst, header, payload))
+
+    def _note(self, transfer: str, sent: Outgoing) -> None:
+        """What is being sent can be cancelled."""
+        self._sending = {name: out for name, out in self._sending.items() if not out.done}
+        self._sending[transfer] = sent
 
     def _header(self, transfer: str, kind: str, updates: tuple[str, ...]) -> Header:
         requested_s = self._ready_s if kind == "update" else self._node.now()
@@ -148,6 +177,7 @@ class Worker:
         """As sender, stop; as receiver, throw away what has come, and what may still come."""
         if action.src == self._node.host:
             self._postponed = [a for a in self._postponed if a.transfer != action.transfer]
+            self._kept.pop(action.transfer, None)
             outgoing = self._sending.pop(action.transfer, None)
             if outgoing is not None:
                 self._node.cut(outgoing)

@@ -85,6 +85,9 @@ class VirtualNode:
     ) -> None:
         self._world.changed(model, version, last=last, shard=shard)
 
+    def follow(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
+        self._world.replica = model
+
     # -- streams -----------------------------------------------------------------------------
 
     def wire_bytes(self, payload: Payload) -> int:

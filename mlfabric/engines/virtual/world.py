@@ -19,6 +19,7 @@ from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.streams import Streams
 from mlfabric.errors import NothingMoves
+from mlfabric.payload import distance
 from mlfabric.topology import Link
 
 PROGRESS_EVENTS = 5_000
@@ -43,6 +44,7 @@ class World:
         shards = len(plan.servers)
         self.snapshots = Snapshots(plan.snapshot_interval_s, self._take, shards=shards)
         self._on_snapshot = on_snapshot
+        self.replica: NDArray[Any] | None = None
         self.nodes: dict[str, VirtualNode] = {}
         for host in plan.hosts:
             self.nodes[host] = VirtualNode(host, self)
@@ -67,6 +69,10 @@ class World:
 
     def _take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         self.over = self._on_snapshot(model, version, elapsed_s) or self.over
+        if self.replica is not None:
+            apart = distance(model, self.replica)
+            told = {"elapsed_s": elapsed_s, "version": version, "distance": apart}
+            self.rows.append({"row": "distance", **told})
 
     def look(self) -> None:
         """Take a snapshot if one is due, and look again when the next one is."""

@@ -60,6 +60,37 @@ def unequal(mode: str) -> None:
     assert api.worker() == api.rank() - 2
 
 
+def replicated(kind: str) -> None:
+    """A replica follows: it ends within the bound of the server, or has just what that has."""
+    model, seen = np.zeros(1000, np.float32), []
+    bound = 40.0 * np.sqrt(1000) if kind == "bounded" else None
+    params = api.Params(mode="async", replication=kind, divergence_bound=bound, delay_bound=100)
+    role, steps = api.role(params), 20 * (api.size() - 3)
+    api.register_update_callback(lambda model, version: seen.append((version, float(model[0]))))
+    if role == "replica":
+        with pytest.raises(SettingError, match="rank 2: is a replica, not the server"):
+            api.register_as_server(params, model)
+        api.register_as_replica(params, model)
+        assert all(version == value for version, value in seen)
+        assert model[0] == model[-1] == seen[-1][0]
+        assert steps - (40 if kind == "bounded" else 0) <= model[0] <= steps
+        return
+    if role != "worker":
+        api.register_as_server(params, model)
+        assert role == "scheduler" or model[0] == steps
+        return
+    api.register_as_worker(params, model)
+    for _ in range(20):
+        version = api.get(model)
+        assert model[0] == model[-1] == version
+        update = np.ones_like(model)
+        handle = api.push(update)
+        assert handle.result()
+        update[:] = 1e6  # ours again: what the replica is still to get must not change
+    api.shutdown()
+    assert api.worker() == api.rank() - 3
+
+
 def raising() -> None:
     """One rank's error ends all."""
     api.register_as_worker(api.Params())
@@ -82,6 +113,8 @@ if __name__ == "__main__":
         "sync": sync,
         "async": lambda: unequal("async"),
         "ssp": lambda: unequal("ssp"),
+        "chain": lambda: replicated("chain"),
+        "bounded": lambda: replicated("bounded"),
         "raise": raising,
         "leave": leaving,
     }[sys.argv[1]]()
