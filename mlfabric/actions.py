@@ -77,6 +77,21 @@ class CommitAtReplica(NamedTuple):
     version: int
 
 
+class SynchronizeReplica(NamedTuple):
+    """The server, `src`, sends the replica all that it holds, of this version."""
+
+    transfer: str
+    src: str
+    dst: str
+    version: int
+
+
+class PromoteReplica(NamedTuple):
+    """The replica, on `host`, is the server from now on."""
+
+    host: str
+
+
 class DistributeModel(NamedTuple):
     """The server freezes its model and sends it along a tree.
 
@@ -111,6 +126,8 @@ Action = (
     | CommitGroup
     | CopyGroup
     | CommitAtReplica
+    | SynchronizeReplica
+    | PromoteReplica
     | DistributeModel
     | Probe
     | WakeAt

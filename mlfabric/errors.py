@@ -27,5 +27,9 @@ class ProtocolError(MlfabricError):
     """An event or message contradicts what the receiver knows: a bug or a foreign peer."""
 
 
+class ModelLost(MlfabricError):
+    """The server is lost, and no other host has its model."""
+
+
 class NothingMoves(MlfabricError):
     """No rank has done anything for too long; tells who waits for whom."""

@@ -71,6 +71,18 @@ class ReplicaCommitted(NamedTuple):
     version: int
 
 
+class ReplicaPromoted(NamedTuple):
+    """The replica serves; its model has this version."""
+
+    version: int
+
+
+class HostLost(NamedTuple):
+    """A host is gone, with all that it had and was sending."""
+
+    host: str
+
+
 class RateMeasured(NamedTuple):
     """The current rate of both directions of a host's link, told by whoever knows it."""
 
@@ -89,6 +101,8 @@ Event = (
     | TransferDone
     | ModelRequested
     | ReplicaCommitted
+    | ReplicaPromoted
+    | HostLost
     | RateMeasured
     | WorkerLeft
     | Woken

@@ -17,6 +17,16 @@ class Momentum:
         self._factor = factor
         self._velocity: NDArray[Any] | None = None
 
+    def memory(self, like: NDArray[Any]) -> list[NDArray[Any]]:
+        """What it remembers, of the size of `like`: nothing where the factor is 0."""
+        if self._factor == 0.0:
+            return []
+        return [np.zeros_like(like) if self._velocity is None else self._velocity]
+
+    def remember(self, memory: NDArray[Any]) -> None:
+        """Go on from what another one remembered."""
+        self._velocity = memory.copy() if len(memory) else None
+
     def step(self, update: Payload) -> Payload:
         """The update to apply, of the same size: this one itself where the factor is 0."""
         if self._factor == 0.0:

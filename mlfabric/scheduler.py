@@ -19,14 +19,18 @@ from mlfabric.actions import (
     CommitGroup,
     CopyGroup,
     DropUpdate,
+    PromoteReplica,
     StartTransfer,
     WakeAt,
 )
+from mlfabric.errors import ModelLost
 from mlfabric.events import (
     Event,
+    HostLost,
     ModelRequested,
     RateMeasured,
     ReplicaCommitted,
+    ReplicaPromoted,
     TransferDone,
     TransferEnding,
     TransferProgress,
@@ -74,8 +78,8 @@ class Scheduler:
         self.settings = settings
         self.version = 0
         self._rng = random.Random(settings.seed)
-        follower = settings.replication
-        apart = () if follower is None else (follower.host,)
+        replication = settings.replication
+        apart = () if replication is None else (replication.host,)
         hosts = tuple(dict.fromkeys((settings.server, *settings.workers, *apart)))
         network = Network(hosts, settings.topology)
         line = {link: settings.line_bytes_per_s[link.host] for link in network.link_row}
@@ -83,6 +87,11 @@ class Scheduler:
         self._rates = RateEstimator(line, memory_s)
         self._loads = LinkLoads(network, line)
         self._queue = StartQueue(self._loads)
+        self._server = settings.server
+        self._workers = set(settings.workers)
+        self._orders: list[Action] = []
+        self._replica = None if replication is None else replication.host
+        self._promoting = False
         self._ingress = network.link_row[Link(settings.server, "ingress")]
         self._row = network.link_row
         self._synchronous = settings.synchronous
@@ -101,8 +110,8 @@ class Scheduler:
         self._probes = Probes(settings, self._rates, self._loads, self._names)
         self._numbers = itertools.count()
         self._follower = (
-            Follower(follower, self._names, settings.momentum, len(settings.workers))
-            if follower is not None
+            Follower(replication, self._names, settings.momentum, len(settings.workers))
+            if replication is not None and replication.kind == "bounded"
             else None
         )
         warm_up()  # nothing is compiled once events come
@@ -116,17 +125,20 @@ class Scheduler:
         """What to do, in this order, now that `event` has happened; `now` in seconds."""
         _HANDLERS[type(event)](self, event, now)
         self._believe(now)
-        actions: list[Action] = []
-        if self._arrived:
+        actions, self._orders = self._orders, []
+        if self._arrived and not self._catching_up:
             actions += self._commit_iteration() if self._synchronous else self._commit(now)
         if self._follower is not None:
-            actions += self._follower.due()
+            actions += self._follow(self._follower)
         if self._beside:
             actions += self._take_beside()
+        if self._promoting:  # whoever is to serve could not take anything yet
+            return actions
         if self._waiting.count:
             actions += self._plan(now)
         actions += self._start_transfers(now)
-        actions += self._distribute(now)
+        if not self._catching_up:
+            actions += self._distribute(now)
         if self.settings.probes:
             actions += self._probes.due(now)
         return actions
@@ -134,7 +146,7 @@ class Scheduler:
     # -- events ------------------------------------------------------------------------------
 
     def _handle_update_ready(self, event: UpdateReady, now: float) -> None:
-        if event.update.worker == self.settings.server:
+        if event.update.worker == self._server:
             self._beside.append(event.update)
             return
         self._waiting.add(event.update)
@@ -162,7 +174,7 @@ class Scheduler:
         if transfer.kind in ("model", "copy"):
             transfer.arrived = True
             if transfer.kind == "model":
-                self._pulls.brought(event.bytes)
+                self._pulls.brought(transfer, event.bytes)
             return
         group: OpenGroup = transfer.owner
         self._enqueue(group.has_arrived(transfer))
@@ -174,8 +186,26 @@ class Scheduler:
         self._pulls.ask(event.worker, event.held_version)
 
     def _handle_replica_committed(self, event: ReplicaCommitted, now: float) -> None:
-        assert self._follower is not None
-        self._follower.caught_up(event.version)
+        if self._follower is not None:
+            self._follower.caught_up(event.version)
+
+    def _handle_host_lost(self, event: HostLost, now: float) -> None:
+        host = event.host
+        for group in list(self._planned):  # what is left of them is planned afresh
+            self._forget(group)
+        for transfer in self._pulls.lose(host):
+            self._orders += self._cancel(transfer)
+        if host == self._server:
+            self._lose_server()
+        elif host == self._replica:
+            self._lose_replica()
+        else:
+            self._lose_worker(host)
+
+    def _handle_replica_promoted(self, event: ReplicaPromoted, now: float) -> None:
+        self._promoting = False
+        if self._follower is None:  # what the server had not forwarded is lost with it
+            self.version = event.version
 
     def _handle_rate_measured(self, event: RateMeasured, now: float) -> None:
         for way in ("egress", "ingress"):
@@ -232,11 +262,80 @@ class Scheduler:
     def _commit_iteration(self) -> list[Action]:
         """Apply all groups at once when they hold an update of every worker."""
         arrived = [group for group in self._groups if group.arrived]
-        complete = sum(len(g.members) for g in arrived) == len(self.settings.workers)
+        complete = sum(len(g.members) for g in arrived) >= len(self._workers)
         return [self._apply(arrived)] if complete and self._replica_allows(arrived) else []
 
     def _replica_allows(self, groups: Sequence[OpenGroup]) -> bool:
         return self._follower is None or self._follower.allows(groups)
+
+    def _follow(self, follower: Follower) -> list[Action]:
+        """What the replica can do by now; once it serves and has all, it follows nobody."""
+        actions: list[Action] = [*follower.due()]
+        if (repaired := follower.repair(self.version, self._server)) is not None:
+            synchronize, needless = repaired
+            actions += [action for copy in needless for action in self._cancel(copy)]
+            actions.append(synchronize)
+        if follower.promoted and not self._catching_up:
+            self._follower = None
+        return actions
+
+    # -- losses ------------------------------------------------------------------------------
+
+    @property
+    def _catching_up(self) -> bool:
+        """Whether the replica is to serve, and has not said so or not all that was committed."""
+        follower = self._follower
+        return self._promoting or (follower is not None and follower.catching_up)
+
+    def _lose_replica(self) -> None:
+        """The server goes on alone."""
+        if self._follower is not None:
+            for copy in self._follower.copies():
+                self._orders += self._cancel(copy)
+        self._follower = self._replica = None
+
+    def _lose_worker(self, host: str) -> None:
+        """What it has not sent is gone; so is every group that still needs it."""
+        self._workers.discard(host)
+        self._orders += [self._dropped(update) for update in self._waiting.take_of(host)]
+        for group in [group for group in self._groups if group.needs(host)]:
+            self._give_up(group)
+        if self._follower is not None:
+            for copy in self._follower.lose(host):
+                self._orders += self._cancel(copy)
+                if copy.owner in self._groups:  # the replica could not follow
+                    self._give_up(copy.owner)
+
+    def _lose_server(self) -> None:
+        """The replica serves; what the server had not committed is dropped."""
+        if self._replica is None:
+            raise ModelLost(f"{self._server} is lost, and no replica has its model")
+        self._orders.append(PromoteReplica(self._replica))
+        for group in list(self._groups):
+            self._give_up(group)
+        self._server, self._replica = self._replica, None
+        self._ingress = self._row[Link(self._server, "ingress")]
+        self._time.moved(self._ingress)
+        self._pulls.moved(self._server, self._workers)
+        if self._follower is not None:
+            self._follower.promoted = True
+        self._promoting = True
+
+    def _give_up(self, group: OpenGroup) -> None:
+        """Drop a group as a whole, wherever its parts are; its workers begin anew."""
+        members = group.members.copy()
+        for transfer in group.leave(members):
+            self._orders += self._cancel(transfer)
+        copy = self._follower.dropped(group) if self._follower is not None else None
+        self._orders += [] if copy is None else self._cancel(copy)
+        self._orders += [self._dropped(update) for update in members]
+        self._pulls.again(update.worker for update in members)
+        del self._groups[group]
+        self._arrived -= group.arrived
+        self._time.regroupings += 1
+
+    def _dropped(self, update: Update) -> DropUpdate:
+        return DropUpdate(update.id, update.worker, self.version - update.version)
 
     def _apply(self, groups: Sequence[OpenGroup]) -> CommitGroup:
         """The server applies the sum of these groups."""
@@ -307,7 +406,7 @@ class Scheduler:
         They wait while groups on their way would be too late after them.
         """
         actions: list[Action] = []
-        server, bound = self.settings.server, self.settings.delay_bound
+        server, bound = self._server, self.settings.delay_bound
         waiting, self._beside = self._beside, []
         for update in waiting:
             delay = self.version - update.version
@@ -335,7 +434,7 @@ class Scheduler:
                 if any(update.id in names for update in group.members):
                     self._forget(group)
                     self._time.news += len(group.members)
-        return [DropUpdate(u.id, u.worker, self.version - u.version) for u in late]
+        return [self._dropped(update) for update in late]
 
     def _drop(self, update: Update, delay: int) -> Action:
         self._waiting.remove(update)
@@ -352,11 +451,11 @@ class Scheduler:
         updates = self._waiting.longest(settings.batch_updates)
         queued = (transfer for group in self._groups for transfer in group.unsent())
         aggregators = self._aggregators(updates)
-        hosts = (settings.server, *[u.worker for u in updates], *aggregators)
+        hosts = (self._server, *[u.worker for u in updates], *aggregators)
         return Batch(
             updates,
             self._loads.residual(hosts, queued, now),
-            settings.server,
+            self._server,
             now=now,
             version=self.version + sum(len(group.members) for group in self._groups),
             delay_bound=settings.delay_bound,
@@ -377,7 +476,8 @@ class Scheduler:
         if settings.aggregation == "none":
             return ()
         busy = {host for group in self._groups for host in group.summing()}
-        idle = [host for host in settings.aggregators if host not in busy]
+        alive = (host for host in settings.aggregators if host in self._workers)
+        idle = [host for host in alive if host not in busy]
         workers = {update.worker for update in updates}
         count = max(len(updates), LARGE_BATCH)
         return choose_aggregators(idle, settings.aggregator_choice, self._rng, workers, count)
@@ -394,7 +494,7 @@ class Scheduler:
             self._queue.add(transfer, (*transfer.owner.rank, transfer.place))
 
     def _enqueue_copy(self, group: OpenGroup) -> None:
-        if self._follower is not None:
+        if self._follower is not None and not self._follower.promoted:
             first = 0 if self._follower.is_urgent(group) else 2
             self._queue.add(self._follower.copy_of(group), (first, next(self._numbers), 0))
 
@@ -458,6 +558,8 @@ _HANDLERS: dict[type, Callable[[Scheduler, Any, float], None]] = {
     TransferDone: Scheduler._handle_transfer_done,
     ModelRequested: Scheduler._handle_model_requested,
     ReplicaCommitted: Scheduler._handle_replica_committed,
+    ReplicaPromoted: Scheduler._handle_replica_promoted,
+    HostLost: Scheduler._handle_host_lost,
     RateMeasured: Scheduler._handle_rate_measured,
     Woken: Scheduler._handle_woken,
     WorkerLeft: Scheduler._handle_woken,

@@ -40,6 +40,21 @@ class ModelStore:
         else:
             self._touched.append((self.version, payload.indices))
 
+    def skip(self, updates: int) -> None:
+        """Count updates that are lost."""
+        self.version += updates
+
+    def state(self) -> Payload:
+        """A copy of all that it holds: the model, and what its momentum remembers."""
+        return dense(np.concatenate([self.model, *self._momentum.memory(self.model)]))
+
+    def restore(self, state: Payload, version: int) -> None:
+        """Hold what another store's `state` was at this version; the same model's memory."""
+        self.model[:] = state.values[: len(self.model)]
+        self._momentum.remember(state.values[len(self.model) :])
+        self.version = self._known_since = version
+        self._touched.clear()
+
     def freeze(self, since: int) -> Payload:
         """A copy from which any holder of version `since` or later gets the current model.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,20 @@ class Trainer(Protocol):
     def compute(self, view: NDArray[Any]) -> tuple[NDArray[np.int32] | None, NDArray[Any]]: ...
 
 
+@dataclass(frozen=True)
+class Fault:
+    """Something that is done to a host while a run goes on.
+
+    `kill`: the host is gone at `at_s`; without a name, the first one that sums for others from then
+    on, in the middle of that. `partition`: its link carries nothing for `duration_s`.
+    """
+
+    kind: Literal["kill", "partition"]
+    at_s: float
+    host: str | None
+    duration_s: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
     """One run, as its hosts see it.
@@ -32,7 +46,8 @@ class RunPlan:
     each, in order: a worker may be one of them. `context` is that of all, with the first server's
     name. `conserved`: updates are counts, a
     dropped one is added to the next. `computation_s(worker, iteration)` is how long one
-    computation takes, stragglers included; `nominal_s` without them.
+    computation takes, stragglers included; `nominal_s` without them. `faults` are injected; with
+    `fault_tolerant` the run goes on without a host that is lost.
     """
 
     hosts: tuple[str, ...]
@@ -45,6 +60,8 @@ class RunPlan:
     computation_s: Callable[[int, int], float]
     max_seconds: float
     snapshot_interval_s: float
+    faults: tuple[Fault, ...] = ()
+    fault_tolerant: bool = False
 
     @property
     def scheduler(self) -> str:

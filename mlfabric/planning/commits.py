@@ -74,6 +74,10 @@ class OpenGroup:
         """Hosts that make sums for it, or still will."""
         return (t.src for t in self.transfers if t.inputs and not t.arrived)
 
+    def needs(self, host: str) -> bool:
+        """Whether something that is still to come of it is sent by this host, or to it."""
+        return any(host in (t.src, t.dst) for t in self.transfers if not t.arrived)
+
     def slack(self, version: int, delay_bound: int) -> int:
         """How many commits may still come before this group."""
         return delay_bound - (version - self.oldest)

@@ -7,13 +7,14 @@ before: what it may lack is counted until it says that it has it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from mlfabric.actions import CommitAtReplica, CopyGroup
+from mlfabric.actions import CommitAtReplica, CopyGroup, SynchronizeReplica
 from mlfabric.planning.commits import OpenGroup
 from mlfabric.planning.loads import Transfer
 from mlfabric.policies.base import Replication
@@ -64,6 +65,15 @@ class Follower:
         self._copies: dict[OpenGroup, Transfer] = {}
         self._commits: deque[_Commit] = deque()
         self._ordered = 0
+        self._lost: set[str] = set()
+        self._synchronized_to = 0
+        self.promoted = False
+        self.lost_updates = 0
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether the replica is to serve and lacks what the server had committed."""
+        return self.promoted and bool(self._commits)
 
     @property
     def pending_norm(self) -> float:
@@ -128,10 +138,15 @@ class Follower:
     def due(self) -> list[CommitAtReplica]:
         """What the replica can apply by now, in order."""
         orders = []
-        while self._ordered < len(self._commits) and self._commits[self._ordered].has_come:
+        while self._ordered < len(self._commits):
             commit = self._commits[self._ordered]
+            lost = self._is_lost(commit)
+            if not (self.promoted if lost else commit.has_come):
+                break
             self._ordered += 1
-            names = tuple(copy.id for copy in commit.copies)
+            if lost:
+                self.lost_updates += len(commit.updates)
+            names = () if lost else tuple(copy.id for copy in commit.copies)
             orders.append(CommitAtReplica(names, commit.updates, commit.version))
         return orders
 
@@ -139,7 +154,33 @@ class Follower:
         """The replica holds all updates up to this version."""
         while self._commits and self._commits[0].after <= version:
             self._commits.popleft()
-            self._ordered -= 1
+            self._ordered = max(self._ordered - 1, 0)
+
+    def lose(self, host: str) -> list[Transfer]:
+        """Copies that will not come, as this host was to send them."""
+        lost = [copy for copy in self.copies() if copy.src == host and not copy.arrived]
+        self._lost.update(copy.id for copy in lost)
+        return lost
+
+    def copies(self) -> list[Transfer]:
+        """All that are on their way or still to be sent, or wait at the replica."""
+        waiting = itertools.islice(self._commits, self._ordered, None)
+        return [*self._copies.values(), *(copy for commit in waiting for copy in commit.copies)]
+
+    def repair(self, version: int, server: str) -> tuple[SynchronizeReplica, list[Transfer]] | None:
+        """Where a committed sum is lost to the replica: let the server send all that it holds, of
+        this version, in its place; copies of what that contains are to be cancelled."""
+        open_commits = [*itertools.islice(self._commits, self._ordered, None)]
+        unmended = (c for c in open_commits if c.version >= self._synchronized_to)
+        if self.promoted or not any(map(self._is_lost, unmended)):
+            return None
+        self._synchronized_to = version
+        needless = [c for commit in open_commits for c in commit.copies if c.id not in self._lost]
+        self._lost.update(copy.id for copy in needless)
+        return SynchronizeReplica(next(self._names), server, self.host, version), needless
+
+    def _is_lost(self, commit: _Commit) -> bool:
+        return any(copy.id in self._lost for copy in commit.copies)
 
     def _moved_by(self, groups: Sequence[OpenGroup]) -> float:
         """At most how far the server's model moves by these."""

@@ -46,6 +46,11 @@ class Opportunity:
         self._known = (-1, -1)
         self._free_s = 0.0
 
+    def moved(self, ingress: int) -> None:
+        """Another host is the server."""
+        self._ingress = ingress
+        self._known = (-1, -1)
+
     def has_come(self, waiting: WaitingUpdates, dry: bool, now: float) -> bool:
         """Whether to plan now what waits; `dry`: nothing that was planned is left to start."""
         count = waiting.count

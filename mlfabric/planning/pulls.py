@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mlfabric.actions import DistributeModel
 from mlfabric.planning.distribution import plan_tree
 from mlfabric.planning.loads import START_SHARE, LinkLoads, Transfer
 from mlfabric.planning.settings import SchedulerSettings
 from mlfabric.topology import Link
+
+NOTHING = -1
+"""As if that version were held, of whoever is to get a whole model."""
 
 
 class Pulls:
@@ -21,28 +24,60 @@ class Pulls:
         self._names = names
         self._egress = loads.network.link_row[Link(settings.server, "egress")]
         self._held: dict[str, int] = {}
+        self._coming: dict[str, tuple[Transfer, int]] = {}
+        self._strangers: set[str] = set()
+        self._again: set[str] = set()
         self._bytes = float(settings.model_bytes)
 
     def ask(self, worker: str, held_version: int) -> None:
         """A worker waits for a model newer than the one that it holds."""
-        self._held[worker] = held_version
+        self._held[worker] = NOTHING if worker in self._strangers else held_version
+        self._strangers.discard(worker)
 
-    def brought(self, n_bytes: int) -> None:
+    def again(self, workers: Iterable[str]) -> None:
+        """What these had computed is given up: their next model need not be a newer one."""
+        self._again.update(workers)
+
+    def brought(self, transfer: Transfer, n_bytes: int) -> None:
         """A model took so many bytes: the next one is expected to."""
         self._bytes = float(max(n_bytes, 1))
+        if self._coming.get(transfer.dst, (None,))[0] is transfer:
+            del self._coming[transfer.dst]
+
+    def lose(self, host: str) -> list[Transfer]:
+        """Models that will not arrive without this host; their receivers wait for others."""
+        self._held.pop(host, None)
+        broken: list[Transfer] = []
+        for transfer, held in list(self._coming.values()):  # parents before children
+            above = any(source in broken for source in transfer.inputs)
+            if above or host in (transfer.src, transfer.dst):
+                broken.append(transfer)
+                del self._coming[transfer.dst]
+                if transfer.dst != host:
+                    self._held[transfer.dst] = held
+        return broken
+
+    def moved(self, server: str, workers: Iterable[str]) -> None:
+        """Another host is the server: it does not know what workers hold, and sends all of it."""
+        self._server = server
+        self._egress = self._loads.network.link_row[Link(server, "egress")]
+        self._held = dict.fromkeys(self._held, NOTHING)
+        self._strangers = set(workers).difference(self._held)
 
     def answer(self, version: int, now: float) -> tuple[DistributeModel, list[Transfer]] | None:
         """What brings this version to all that wait for it, and its transfers in order."""
         receivers = self._receivers(version)
         if not receivers:
             return None
-        since = min(self._held.pop(worker) for worker in receivers)
+        held = {worker: self._held.pop(worker) for worker in receivers}
+        self._again.difference_update(receivers)
         beside = [worker for worker in receivers if worker == self._server]
         away = [worker for worker in receivers if worker != self._server]
         transfers = self._transfers(away, now)
+        self._coming.update({t.dst: (t, held[t.dst]) for t in transfers})
         hops = [(next(self._names), self._server, worker) for worker in beside]
         hops += [(transfer.id, transfer.src, transfer.dst) for transfer in transfers]
-        return DistributeModel(version, since, tuple(hops)), transfers
+        return DistributeModel(version, min(held.values()), tuple(hops)), transfers
 
     def _receivers(self, version: int) -> list[str]:
         """Those that can be served now: a worker beside the server needs no link for that."""
@@ -51,7 +86,9 @@ class Pulls:
         wanted = START_SHARE * self._loads.rate(self._egress)
         free = self._loads.free(self._egress) >= wanted
         return [
-            w for w, held in self._held.items() if held < version and (free or w == self._server)
+            w
+            for w, held in self._held.items()
+            if (held < version or w in self._again) and (free or w == self._server)
         ]
 
     def _transfers(self, receivers: list[str], now: float) -> list[Transfer]:

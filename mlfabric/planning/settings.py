@@ -23,8 +23,8 @@ class SchedulerSettings:
     what a hop passes on at a time. One plan holds at most `batch_updates`, those that have waited
     longest. With `synchronous`, updates are applied once all workers' have arrived. With `probes`,
     idle links that were slow are tried now and then. `step_rule(version, delay)` is what an update
-    is multiplied by (None: 1). A replica follows the server as `replication` says where that is
-    bounded; `momentum` is the server's.
+    is multiplied by (None: 1). A replica follows the server as `replication` says; `momentum` is
+    the server's.
     """
 
     server: str

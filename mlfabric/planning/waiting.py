@@ -41,6 +41,13 @@ class WaitingUpdates:
         del self._updates[update.id]
         self._bytes -= update.bytes
 
+    def take_of(self, worker: str) -> list[Update]:
+        """Those of a worker; they wait no longer."""
+        found = [update for update in self._updates.values() if update.worker == worker]
+        for update in found:
+            self.remove(update)
+        return found
+
     def longest(self, count: int) -> tuple[Update, ...]:
         """Those that have waited longest, in their order."""
         return tuple(itertools.islice(self._updates.values(), count))

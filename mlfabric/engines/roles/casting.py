@@ -11,12 +11,14 @@ from mlfabric import policies
 from mlfabric.engines.plan import RunPlan
 from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker, Summing
 from mlfabric.engines.roles.coordination import Coordination
+from mlfabric.engines.roles.faults import FaultInjector
 from mlfabric.engines.roles.node import Node, Role
 from mlfabric.engines.roles.replica import Replica
 from mlfabric.engines.roles.server import Server
 from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.engines.roles.worker import Worker
 from mlfabric.payload import Payload, even_cuts
+from mlfabric.store import ModelStore
 from mlfabric.view import ModelView
 
 
@@ -42,7 +44,9 @@ def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
     `model()` returns a copy of the initial model that belongs to the caller.
     """
     if not policies.is_collective(node.plan.policy):
-        return [*_replicas(node, model), *_servers(node, model), *_workers(node, model)]
+        injector = _injector(node)
+        own = [*_servers(node, model, injector), *_replicas(node, model), *_workers(node, model)]
+        return own if injector is None else [*own, injector]
     if node.host not in node.plan.worker_number:
         return []
     sums = policies.module(node.plan.policy).build(node.plan.context)
@@ -58,7 +62,15 @@ def allreduce_worker(
     return AllreduceWorker(node, view, sums)
 
 
-def _servers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+def _injector(node: Node) -> FaultInjector | None:
+    """Faults come from the host that keeps time."""
+    injects = node.plan.faults and node.host == node.plan.scheduler
+    return FaultInjector(node) if injects else None
+
+
+def _servers(
+    node: Node, model: Callable[[], NDArray[Any]], injector: FaultInjector | None
+) -> list[Role]:
     """The coordinators on this host, and the shards that it serves."""
     plan, policy = node.plan, policies.module(node.plan.policy)
     found: list[Role] = []
@@ -66,11 +78,12 @@ def _servers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
         shard = Shard(node, number)
         if node.host == host:
             coordinator = policy.build(shard.context)
-            Coordination(shard, coordinator, sends_at_once=policy.SENDS_AT_ONCE)
+            watch = None if injector is None else injector.saw
+            Coordination(shard, coordinator, sends_at_once=policy.SENDS_AT_ONCE, watch=watch)
         if shard.serves_here:
             whole = model()
             begin, end = even_cuts(0, len(whole), len(plan.servers))[number]
-            found.append(Server(shard, whole[begin:end].copy()))
+            found.append(Server(shard, _store(shard, whole[begin:end].copy())))
     return found
 
 
@@ -78,7 +91,12 @@ def _replicas(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
     replication = node.plan.context.replication
     if replication is None or node.host != replication.host:
         return []
-    return [Replica(Shard(node, 0), model())]
+    shard = Shard(node, 0)
+    return [Replica(shard, _store(shard, model()))]
+
+
+def _store(shard: Shard, model: NDArray[Any]) -> ModelStore:
+    return ModelStore(model, shard.context.options.get("momentum", 0.0))
 
 
 def _workers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:

@@ -27,6 +27,12 @@ class Chain:
         """Call once all that was to be forwarded before has been."""
         self._add(None, (), call)
 
+    def release(self) -> None:
+        """The replica is gone: do all that has been waiting, and wait no more."""
+        steps, self._steps = self._steps, deque()
+        for _, _, then in steps:
+            then()
+
     def _add(
         self, update: Payload | None, names: tuple[str, ...], then: Callable[[], None]
     ) -> None:
@@ -56,7 +62,8 @@ class Chain:
         node.stream(self._replica, header, update)
 
     def _replicated(self, src: str, version: int) -> None:
-        _, _, then = self._steps[0]
-        then()
-        self._steps.popleft()
-        self._go_on()
+        if self._steps:
+            _, _, then = self._steps[0]
+            then()
+            self._steps.popleft()
+            self._go_on()

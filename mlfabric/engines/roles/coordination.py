@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+
 from mlfabric.actions import (
     Action,
     CancelTransfer,
@@ -11,30 +14,54 @@ from mlfabric.actions import (
     DistributeModel,
     DropUpdate,
     Probe,
+    PromoteReplica,
     StartTransfer,
+    SynchronizeReplica,
     WakeAt,
 )
 from mlfabric.engines.roles.names import sequence
 from mlfabric.engines.roles.shard import Shard
-from mlfabric.events import Event, RateMeasured, Update, UpdateReady, Woken
+from mlfabric.events import (
+    Event,
+    HostLost,
+    RateMeasured,
+    ReplicaCommitted,
+    ReplicaPromoted,
+    Update,
+    UpdateReady,
+    Woken,
+)
 from mlfabric.policies.base import Coordinator
 
 
 class Coordination:
     """The coordinator's hands and ears; also records what became of every update."""
 
-    def __init__(self, shard: Shard, coordinator: Coordinator, *, sends_at_once: bool) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        coordinator: Coordinator,
+        *,
+        sends_at_once: bool,
+        watch: Callable[[StartTransfer, str], None] | None = None,
+    ) -> None:
         self._shard = shard
         self._node = node = shard.node
         self._sends_at_once = sends_at_once
+        self._watch = watch
         self._coordinator = coordinator
         self._open: dict[str, Update] = {}
         replication = shard.context.replication
         self._replica = None if replication is None else replication.host
+        self._chained = replication is not None and replication.kind == "chain"
+        self._forwarded: deque[CommitGroup] = deque()
+        self._lost_s: float | None = None
         self._number = {worker: n for n, worker in enumerate(shard.context.workers)}
         self._tally = shard.tally()
         shard.waits_for("coordinator", "events from workers and server")
         shard.on("event", self._on_event)
+        shard.watch_server()
+        node.on_lost(self._on_lost)
         if coordinator.reads_rates:
             node.watch_rates(self._rate_changed)
 
@@ -43,14 +70,54 @@ class Coordination:
             self._open[event.update.id] = event.update
         if self._node.stopping:
             return
+        match event:
+            case ReplicaCommitted(version) if self._chained:
+                self._resolve_forwarded(version)
+                return
+            case ReplicaPromoted(version) if self._chained:
+                self._resolve_forwarded(version)
+                self._drop_forwarded()
         for action in self._coordinator.handle(event, self._node.now()):
             self._perform(action)
+
+    def _on_lost(self, host: str) -> None:
+        if self._lost_s is None:
+            self._lost_s = self._node.now()
+        self._shard.record("loss", host=host, elapsed_s=self._node.now())
+        if host == self._replica and self._chained:  # the server applies what it has, alone
+            self._resolve_forwarded(None)
+            self._chained = False
+        self._on_event(self._node.host, HostLost(host))
+
+    def _resolve_forwarded(self, version: int | None) -> None:
+        """The replica has all up to this version: so much is safe. None: nothing is waited for."""
+        while self._forwarded:
+            commit = self._forwarded[0]
+            if version is not None and commit.version + len(commit.updates) > version:
+                return
+            self._forwarded.popleft()
+            self._resolve_commit(commit)
+
+    def _drop_forwarded(self) -> None:
+        """What the lost server has not got through to the replica was never applied."""
+        self._chained = False
+        while self._forwarded:
+            commit = self._forwarded.popleft()
+            for update, delay in zip(commit.updates, commit.delays, strict=True):
+                self._resolve(update, None, delay)
+
+    def _resolve_commit(self, commit: CommitGroup) -> None:
+        for update, delay in zip(commit.updates, commit.delays, strict=True):
+            self._resolve(update, commit.version, delay)
+        self._tally["version"] = commit.version + len(commit.updates)
 
     def _perform(self, action: Action) -> None:
         node, shard, server = self._node, self._shard, self._shard.context.server
         match action:
             case StartTransfer():
                 shard.send(action.src, "start", action)
+                if self._watch is not None:
+                    self._watch(action, server)
             case CancelTransfer():
                 shard.send(action.src, "cancel", action)
                 stored = action.dst in (server, self._replica)
@@ -62,15 +129,24 @@ class Coordination:
                 self._resolve(action.update, None, action.delay)
             case CommitGroup():
                 shard.send(server, "commit", action)
-                for update, delay in zip(action.updates, action.delays, strict=True):
-                    self._resolve(update, action.version, delay)
-                self._tally["version"] = action.version + len(action.updates)
+                if self._chained:
+                    self._forwarded.append(action)
+                else:
+                    self._resolve_commit(action)
                 self._promise(action)
+                self._note_recovery()
             case CopyGroup():
                 shard.send(action.src, "copy", action)
             case CommitAtReplica():
                 assert self._replica is not None
                 shard.send(self._replica, "follow", action)
+                if not action.transfers:
+                    shard.record("lost", updates=list(action.updates), elapsed_s=node.now())
+            case SynchronizeReplica():
+                shard.send(server, "synchronize", action)
+            case PromoteReplica():
+                for host in node.plan.hosts:
+                    shard.send(host, "promote", action.host)
             case DistributeModel():
                 shard.send(server, "distribute", action)
             case Probe():
@@ -99,6 +175,12 @@ class Coordination:
             norm=update.norm,
             push_bytes=update.bytes,
         )
+
+    def _note_recovery(self) -> None:
+        """The first commit after a loss: the run goes on."""
+        if self._lost_s is not None:
+            self._shard.record("recovery", lost_s=self._lost_s, elapsed_s=self._node.now())
+            self._lost_s = None
 
     def _promise(self, commit: CommitGroup) -> None:
         """Record within what the replica is bound to be now."""

@@ -120,6 +120,9 @@ class Node(Protocol):
     def send(self, host: str, kind: str, body: Any = None) -> None:
         """Send a message; order is kept for each receiver."""
 
+    def on_lost(self, call: Callable[[str], None]) -> None:
+        """Call with the name of every host that is lost from now on; what is sent there is gone."""
+
     def receive(
         self,
         kind: str,

@@ -1,15 +1,13 @@
-"""A replica: keeps a second copy of a server's model, as its coordinator or the server says."""
+"""A replica: keeps a second copy of a server's model, and serves when that is lost."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
 from mlfabric.actions import CancelTransfer, CommitAtReplica
+from mlfabric.engines.roles.names import sequence, worker_of
 from mlfabric.engines.roles.node import Incoming
+from mlfabric.engines.roles.server import Server
 from mlfabric.engines.roles.shard import Shard
-from mlfabric.events import ReplicaCommitted
+from mlfabric.events import ReplicaCommitted, ReplicaPromoted
 from mlfabric.payload import Payload, total
 from mlfabric.store import ModelStore
 
@@ -18,18 +16,22 @@ class Replica:
     """Applies what the server applies, in the same order.
 
     Copies that hosts have sent (bounded) wait until the coordinator says what is next; what the
-    server forwards (chain) is applied as it comes, and the server is told.
+    server forwards (chain) is applied as it comes, and both are told.
     """
 
-    def __init__(self, shard: Shard, model: NDArray[Any]) -> None:
+    def __init__(self, shard: Shard, store: ModelStore) -> None:
         self._shard = shard
-        self._store = ModelStore(model, shard.context.options.get("momentum", 0.0))
+        self._store = store
+        self._included: dict[str, int] = {}
         self._arrived: dict[str, Payload] = {}
         self._cancelled: set[str] = set()
+        self._server: Server | None = None
         shard.receive(("copy",), lambda stream: None, self._keep)
         shard.receive(("chain",), lambda stream: None, self._forwarded)
+        shard.receive(("state",), lambda stream: None, self._synchronized)
         shard.on("follow", self._follow)
         shard.on("discard", self._discard)
+        shard.on("promote", self._promote)
         shard.waits_for("replica", "what the server commits")
         shard.follow(self._store.model, 0)  # before the server is looked at
 
@@ -38,7 +40,10 @@ class Replica:
 
     def finish(self) -> None:
         """It ends as it is."""
-        self._shard.follow(self._store.model, self._store.version, last=True)
+        if self._server is not None:
+            self._server.finish()
+        else:
+            self._shard.follow(self._store.model, self._store.version, last=True)
 
     def _keep(self, stream: Incoming) -> None:
         transfer = stream.header["transfer"]
@@ -46,20 +51,43 @@ class Replica:
             self._arrived[transfer] = stream.payload()
 
     def _follow(self, src: str, action: CommitAtReplica) -> None:
+        """Apply what comes next; what the server's state has brought is there already."""
         arrived = [self._arrived.pop(transfer) for transfer in action.transfers]
-        self._apply(total(arrived), len(action.updates))
+        if action.version >= self._store.version:
+            if arrived:
+                self._apply(total(arrived), action.updates)
+            else:
+                self._store.skip(len(action.updates))
         self._shard.report(ReplicaCommitted(self._store.version))
 
     def _forwarded(self, stream: Incoming) -> None:
-        self._apply(stream.payload(), len(stream.header["updates"]))
+        self._apply(stream.payload(), stream.header["updates"])
+        self._shard.report(ReplicaCommitted(self._store.version))
         self._shard.send(self._shard.context.server, "replicated", self._store.version)
 
-    def _apply(self, update: Payload, updates: int) -> None:
-        self._store.apply(update, updates)
-        self._store.forget_before(self._store.version)  # nobody pulls from here
+    def _synchronized(self, stream: Incoming) -> None:
+        """Hold what the server held."""
+        if self._server is not None:
+            return
+        self._store.restore(stream.payload(), stream.header["version"])
+        self._included = dict(stream.header["included"])
+        self._shard.report(ReplicaCommitted(self._store.version))
+
+    def _apply(self, update: Payload, names: tuple[str, ...]) -> None:
+        self._store.apply(update, len(names))
+        self._store.forget_before(self._store.version)  # nobody has pulled from here
+        for name in names:
+            self._included[worker_of(name)] = sequence(name)
         if self._shard.node.on_applied is not None:
             self._shard.node.on_applied(self._store.model, self._store.version)
         self._shard.follow(self._store.model, self._store.version)
+
+    def _promote(self, src: str, host: str) -> None:
+        """Serve from now on."""
+        self._shard.moves(host)
+        self._server = Server(self._shard, self._store, self._included)
+        self._server.start()
+        self._shard.report(ReplicaPromoted(self._store.version))
 
     def _discard(self, src: str, action: CancelTransfer) -> None:
         """Throw away what has come, and what may still come of it."""

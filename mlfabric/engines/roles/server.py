@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
-from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel
+from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel, SynchronizeReplica
 from mlfabric.engines.roles.chain import Chain
 from mlfabric.engines.roles.names import sequence, worker_of
-from mlfabric.engines.roles.node import Header, Incoming
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import Update, UpdateReady
 from mlfabric.payload import Payload, total
@@ -19,22 +15,28 @@ from mlfabric.store import ModelStore
 class Server:
     """Holds a share of the model; its coordinator says what to apply and whom to send it."""
 
-    def __init__(self, shard: Shard, model: NDArray[Any]) -> None:
+    def __init__(
+        self, shard: Shard, store: ModelStore, included: dict[str, int] | None = None
+    ) -> None:
         self._shard = shard
         self._node = shard.node
-        self._store = ModelStore(model, shard.context.options.get("momentum", 0.0))
+        self._store = store
         self._arrived: dict[str, Payload] = {}
         self._cancelled: set[str] = set()
-        self._included: dict[str, int] = {}
-        self._held = dict.fromkeys(shard.context.workers, 0)
-        self._oldest_held = 0
+        self._sending: dict[str, Outgoing] = {}
+        self._included = included if included is not None else {}
+        self._held = dict.fromkeys(shard.context.workers, store.version)
+        self._oldest_held = store.version
         replication = shard.context.replication
         chained = replication is not None and replication.kind == "chain"
         self._chain = Chain(shard, replication.host) if replication and chained else None
         shard.receive(("update", "sum"), self._announced, self._complete)
         shard.on("commit", self._commit)
         shard.on("discard", self._discard)
+        shard.on("cancel", self._cancel)
         shard.on("distribute", self._distribute)
+        shard.on("synchronize", self._synchronize)
+        shard.node.on_lost(self._on_lost)
         shard.waits_for("server", "updates")
 
     def start(self) -> None:
@@ -75,10 +77,37 @@ class Server:
             self._node.on_applied(self._store.model, self._store.version)
         self._shard.snapshot(self._store.model, self._store.version)
 
+    def _on_lost(self, host: str) -> None:
+        """Nobody waits for a replica that is gone, nor keeps what a lost worker does not hold."""
+        replication = self._shard.context.replication
+        if self._chain is not None and replication is not None and host == replication.host:
+            self._chain.release()
+            self._chain = None
+        self._held.pop(host, None)
+
+    def _synchronize(self, src: str, action: SynchronizeReplica) -> None:
+        """Send the replica all that is here."""
+        header = self._shard.header(
+            "state",
+            (),
+            transfer=action.transfer,
+            final=action.dst,
+            requested_s=self._node.now(),
+            version=self._store.version,
+            included=dict(self._included),
+        )
+        self._node.stream(action.dst, header, self._store.state())
+
     def _discard(self, src: str, action: CancelTransfer) -> None:
         """Throw away what has come, and what may still come of it."""
         if self._arrived.pop(action.transfer, None) is None:
             self._cancelled.add(action.transfer)
+
+    def _cancel(self, src: str, action: CancelTransfer) -> None:
+        """Stop sending a model that cannot arrive."""
+        sent = self._sending.pop(action.transfer, None)
+        if sent is not None:
+            self._node.cut(sent)
 
     def _distribute(self, src: str, action: DistributeModel) -> None:
         if self._chain is None:
@@ -103,12 +132,14 @@ class Server:
         for edge in headers_from(self._node.host, header, self._node.now()):
             if edge["final"] == self._node.host:  # a worker beside this server passes nothing on
                 edge["children"] = {}
-            self._node.stream(edge["final"], edge, payload)
+            sent = self._node.stream(edge["final"], edge, payload)
+            self._sending = {name: out for name, out in self._sending.items() if not out.done}
+            self._sending[edge["transfer"]] = sent
         if self._node.on_sent is not None:
             for worker in receivers:
                 self._node.on_sent(worker, self._store.version)
-        before = [self._held[worker] for worker in receivers]
-        self._held.update(dict.fromkeys(receivers, self._store.version))
+        before = [self._held[worker] for worker in receivers if worker in self._held]
+        self._held.update({w: self._store.version for w in receivers if w in self._held})
         if self._oldest_held in before:
             self._oldest_held = min(self._held.values())
             self._store.forget_before(self._oldest_held)

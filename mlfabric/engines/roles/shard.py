@@ -6,6 +6,7 @@ It is looked after as if it were a model of its own; workers compute on all shar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -35,6 +36,14 @@ class Shard:
     def serves_here(self) -> bool:
         """Whether this host is the shard's server."""
         return self.node.host == self.context.server
+
+    def moves(self, host: str) -> None:
+        """Another host serves it from now on, and nobody follows that."""
+        self.context = replace(self.context, server=host, replication=None)
+
+    def watch_server(self) -> None:
+        """Take note when another host serves it."""
+        self.on("promote", lambda src, host: self.moves(host))
 
     def waits_for(self, part: str, what: str | None) -> None:
         """Say what a part of this shard, on this host, waits for; None: for nothing."""

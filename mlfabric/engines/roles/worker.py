@@ -33,6 +33,7 @@ class Worker:
         self._own: dict[str, Payload] = {}
         self._ready_s = 0.0
         self._asked_s = 0.0
+        self._pulling = False
         self._coming: dict[str, Incoming] = {}
         self._cancelled: set[str] = set()
         self._postponed: list[StartTransfer] = []
@@ -47,6 +48,8 @@ class Worker:
         shard.on("copy", self._copy)
         shard.on("cancel", self._cancel)
         shard.on("resolved", self._resolved)
+        shard.watch_server()
+        shard.node.on_lost(self._on_lost)
 
     def start(self) -> None:
         """The first computation."""
@@ -84,10 +87,13 @@ class Worker:
         if not applied:
             self._view.dropped(sequence(name))
         self._shard.waits_for("worker", f"a model newer than version {self._view.version}")
-        self._asked_s = node.now()
+        self._asked_s, self._pulling = node.now(), True
         self._shard.report(ModelRequested(node.host, self._view.version))
 
     def _take_model(self, stream: Incoming) -> None:
+        if not self._pulling:  # the one before came after all, though its sender was lost
+            return
+        self._pulling = False
         included = stream.header["included"].get(self._node.host, -1)
         self._view.pulled(stream.payload(), stream.header["version"], included)
         self._node.held_version = self._view.version
@@ -99,7 +105,7 @@ class Worker:
 
     def _model_announced(self, stream: Incoming) -> None:
         for header in headers_from(self._node.host, stream.header, self._node.now()):
-            self._node.pass_on(stream, header["final"], header)
+            self._note(header["transfer"], self._node.pass_on(stream, header["final"], header))
         stream.header["requested_s"] = self._asked_s
 
     def _update_announced(self, stream: Incoming) -> None:
@@ -165,6 +171,13 @@ class Worker:
             final=self._shard.context.server,
             requested_s=requested_s,
         )
+
+    def _on_lost(self, host: str) -> None:
+        """Nothing is kept for a replica that is gone."""
+        replication = self._shard.context.replication
+        if replication is not None and host == replication.host:
+            self._kept.clear()
+            self._shard.moves(self._shard.context.server)
 
     def _probe(self, src: str, action: Probe) -> None:
         now = self._node.now()

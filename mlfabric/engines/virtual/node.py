@@ -41,6 +41,7 @@ class VirtualNode:
         self.on_sent: Callable[[str, int], None] | None = None
         self.trainer: Trainer | None = None
         self._loaded = False
+        self._lost_calls: list[Callable[[str], None]] = []
         self._world = world
         self._agenda = world.agenda
         self._nodes = world.nodes
@@ -66,7 +67,29 @@ class VirtualNode:
         if delay_s is None:
             hops = len(self.plan.context.topology.path(self.host, host))
             delay_s = self._delay_s[host] = self.plan.message_s + self.plan.hop_s * hops
-        self._agenda.after(delay_s, self._nodes[host].handlers[kind], self.host, body)
+        if self._world.losses is None:
+            self._agenda.after(delay_s, self._nodes[host].handlers[kind], self.host, body)
+        else:
+            delay_s += self._world.losses.held_up_s(self.host, host)
+            self._agenda.after(delay_s, self._deliver, host, kind, body)
+
+    def _deliver(self, host: str, kind: str, body: Any) -> None:
+        losses = self._world.losses
+        if losses is not None and not losses.parted(self.host, host):
+            self._nodes[host].handlers[kind](self.host, body)
+
+    def on_lost(self, call: Callable[[str], None]) -> None:
+        self._lost_calls.append(call)
+
+    def told_lost(self, host: str) -> None:
+        """This host learns that another one is lost."""
+        for call in self._lost_calls:
+            call(host)
+
+    @property
+    def _is_dead(self) -> bool:
+        losses = self._world.losses
+        return losses is not None and self.host in losses.dead
 
     def receive(self, kind: str, shard: int, announced: OnStream, complete: OnStream) -> None:
         self._receivers[kind, shard] = announced, complete
@@ -83,10 +106,11 @@ class VirtualNode:
     def snapshot(
         self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
     ) -> None:
-        self._world.changed(model, version, last=last, shard=shard)
+        if not self._is_dead:
+            self._world.changed(model, version, last=last, shard=shard)
 
     def follow(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        self._world.replica = model
+        self._world.replica = None if self._is_dead else model
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -119,11 +143,15 @@ class VirtualNode:
 
     def announced(self, stream: Stream) -> None:
         """A stream to this host begins."""
+        if self._is_dead:
+            return
         announced, _ = self._receiver(stream)
         announced(stream)
 
     def arrived(self, stream: Stream) -> None:
         """A stream to this host is complete."""
+        if self._is_dead:
+            return
         self.record_transfer(stream)
         _, complete = self._receiver(stream)
         complete(stream)
@@ -189,6 +217,8 @@ class VirtualNode:
         payload: Payload,
         done: Callable[[int, Payload], None],
     ) -> None:
+        if self._is_dead:
+            return
         worker, iteration, started_s, seconds = row
         self.record(
             "computation",
@@ -204,7 +234,7 @@ class VirtualNode:
     # -- alarms ------------------------------------------------------------------------------
 
     def wake_at(self, at_s: float, call: Callable[[], None]) -> None:
-        self._agenda.at(at_s, call)
+        self._agenda.at(at_s, lambda: None if self._is_dead else call())
 
     def watch_rates(self, tell: Callable[[str, float], None]) -> None:
         self._world.rate_watchers.append(tell)

@@ -42,7 +42,8 @@ class VirtualPlan(RunPlan):
     scheduler starts keep what they took, in the order of their start; else flows share links as
     TCP has them: max-min fairly by weights, lognormal with a standard deviation of the logarithm
     of `share_spread`, of each transfer. `collective`: whether a ring is one flow or every
-    message of it. The run ends after `max_seconds`, or `max_updates` applied.
+    message of it. The run ends after `max_seconds`, or `max_updates` applied. A host that has died
+    is known to be lost after `lost_after_s`.
     """
 
     link_bytes_per_s: Mapping[Link, float]
@@ -56,3 +57,4 @@ class VirtualPlan(RunPlan):
     goodput: float
     reserved_rates: bool
     collective: Literal["flow", "messages"]
+    lost_after_s: float = 0.1

@@ -132,6 +132,7 @@ class Streams:
         self._shares = Shares(plan.context.seed, 0.0 if in_order else plan.share_spread)
         self._open: dict[Stream, None] = {}
         self._flying: dict[int, Stream] = {}
+        self._gone: set[str] = set()
         self._connections: dict[tuple[str, str, int], deque[Stream]] = {}
 
     def path(self, src: str, dst: str) -> tuple[Link, ...]:
@@ -156,6 +157,9 @@ class Streams:
         announced_s = now + self._plan.message_s + latency_s
         last = float(max(math.ceil(n_bytes / self._chunk) - 1, 0) * self._chunk)
         stream = Stream(src, dst, header, payload, n_bytes, last, path, latency_s, now, announced_s)
+        if self._gone and not self._gone.isdisjoint((src, dst)):
+            stream.cut_short = True
+            return stream
         self._open[stream] = None
         self._agenda.at(announced_s, self._announce, stream)
         if not path:
@@ -177,6 +181,12 @@ class Streams:
             stream.flow = None
             self._leave(stream)
             self._agenda.after(stream.latency_s, self._lost, stream)
+
+    def lose(self, host: str) -> None:
+        """Nothing comes from this host or gets there any more."""
+        self._gone.add(host)
+        for stream in [stream for stream in self._open if host in (stream.src, stream.dst)]:
+            self.cut(stream)
 
     def cut_all(self) -> None:
         """Stop everything, the earliest sent first; what has moved is noted at once."""

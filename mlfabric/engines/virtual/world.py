@@ -15,6 +15,7 @@ from mlfabric.engines.roles.node import story
 from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.tallies import Tally, mean_tally
 from mlfabric.engines.virtual.agenda import Agenda
+from mlfabric.engines.virtual.losses import Losses
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.streams import Streams
@@ -50,7 +51,12 @@ class World:
             self.nodes[host] = VirtualNode(host, self)
         planned = plans_transfers(plan)
         reserved = planned and plan.reserved_rates
+        self.losses: Losses | None = None
         self.streams = Streams(plan, self.agenda, self.nodes, in_order=reserved, watched=planned)
+        if plan.faults:
+            self.losses = Losses(self.agenda, self.nodes, self.streams, plan.lost_after_s)
+            for fault in plan.faults:
+                self.losses.schedule(fault)
 
     @property
     def version(self) -> int:
@@ -69,10 +75,15 @@ class World:
 
     def _take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         self.over = self._on_snapshot(model, version, elapsed_s) or self.over
-        if self.replica is not None:
+        if self.replica is not None and self.replica is not model and not self._replica_is_gone:
             apart = distance(model, self.replica)
             told = {"elapsed_s": elapsed_s, "version": version, "distance": apart}
             self.rows.append({"row": "distance", **told})
+
+    @property
+    def _replica_is_gone(self) -> bool:
+        replication, losses = self.plan.context.replication, self.losses
+        return bool(losses and replication and replication.host in losses.dead)
 
     def look(self) -> None:
         """Take a snapshot if one is due, and look again when the next one is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlfabric.actions import Action, CommitGroup, DistributeModel, DropUpdate
-from mlfabric.events import Event, ModelRequested, TransferDone, Update, UpdateReady
+from mlfabric.events import Event, HostLost, ModelRequested, TransferDone, Update, UpdateReady
 from mlfabric.policies.base import PolicyContext
 from mlfabric.policies.parts.steps import step_rule
 
@@ -31,6 +31,9 @@ class AsyncServer:
                 self._coming[update.id] = update
             case TransferDone(transfer) if transfer in self._coming:
                 return [self._decide(self._coming.pop(transfer))]
+            case HostLost(host):
+                gone = [u for u in self._coming.values() if u.worker == host]
+                return [self._drop(self._coming.pop(update.id)) for update in gone]
             case ModelRequested(worker, held_version):
                 return [self._send_model(worker, held_version)]
         return []
@@ -38,11 +41,14 @@ class AsyncServer:
     def _decide(self, update: Update) -> Action:
         before, delay = self.version, self.version - update.version
         if self._delay_bound is not None and delay > self._delay_bound:
-            return DropUpdate(update.id, update.worker, delay)
+            return self._drop(update)
         self.version += 1
         scale = 1.0 if self._rule is None else self._rule(before, delay)
         name = (update.id,)
         return CommitGroup(name, name, (update.worker,), (delay,), before, (scale,))
+
+    def _drop(self, update: Update) -> Action:
+        return DropUpdate(update.id, update.worker, self.version - update.version)
 
     def _send_model(self, worker: str, held_version: int) -> DistributeModel:
         self._pulls += 1

@@ -56,7 +56,7 @@ def scheduler(
         batch_updates=BATCH_UPDATES[options["aggregation"]],
         synchronous=synchronous,
         step_rule=step_rule(options),
-        replication=context.replication if context.copies_are_kept else None,
+        replication=context.replication,
         momentum=options.get("momentum", 0.0) if synchronous else 0.0,
     )
     return Scheduler(settings)

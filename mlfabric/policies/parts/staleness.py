@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mlfabric.actions import Action, CommitGroup, DropUpdate
-from mlfabric.events import Event, ModelRequested, WorkerLeft
+from mlfabric.events import Event, HostLost, ModelRequested, WorkerLeft
 from mlfabric.policies.base import AtLeast, Coordinator, PolicyContext
 
 
@@ -43,8 +43,10 @@ class StalenessGate:
         if isinstance(event, ModelRequested) and self._is_ahead(event.worker):
             self._held[event.worker] = event
             return []
-        if isinstance(event, WorkerLeft):
-            self._clocks.pop(event.worker, None)
+        if isinstance(event, WorkerLeft | HostLost):
+            gone = event.worker if isinstance(event, WorkerLeft) else event.host
+            self._clocks.pop(gone, None)
+            self._held.pop(gone, None)
             self._slowest = min(self._clocks.values(), default=0)
         actions = self._settled(self._inner.handle(event, now))
         while (request := self._released()) is not None:
@@ -52,7 +54,7 @@ class StalenessGate:
         return actions
 
     def _is_ahead(self, worker: str) -> bool:
-        return self._clocks[worker] > self._slowest + self._staleness
+        return self._clocks.get(worker, 0) > self._slowest + self._staleness
 
     def _released(self) -> ModelRequested | None:
         """A held request of a worker that is ahead no longer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlfabric.actions import Action, CommitGroup, DistributeModel, DropUpdate
-from mlfabric.events import Event, ModelRequested, TransferDone, Update, UpdateReady
+from mlfabric.events import Event, HostLost, ModelRequested, TransferDone, Update, UpdateReady
 from mlfabric.policies.base import PolicyContext
 
 
@@ -32,18 +32,33 @@ class SyncServer:
                 self._coming[update.id] = update
             case TransferDone(transfer) if transfer in self._coming:
                 return self._take(self._coming.pop(transfer))
+            case HostLost(host):
+                return self._go_on_without(host)
             case ModelRequested(worker, held_version):
                 self._waiting[worker] = held_version
                 return self._answer()
         return []
 
+    def _go_on_without(self, worker: str) -> list[Action]:
+        """One less is waited for; what it has sent whole counts."""
+        gone = [u for u in self._coming.values() if u.worker == worker]
+        actions: list[Action] = [self._drop(self._coming.pop(update.id)) for update in gone]
+        self._waiting.pop(worker, None)
+        self._needed = max(self._needed - 1, 1)
+        if len(self._arrived) >= self._needed:
+            actions += [self._commit(), *self._answer()]
+        return actions
+
     def _take(self, update: Update) -> list[Action]:
         if update.version < self.version:
-            return [DropUpdate(update.id, update.worker, self.version - update.version)]
+            return [self._drop(update)]
         self._arrived.append(update)
         if len(self._arrived) < self._needed:
             return []
         return [self._commit(), *self._answer()]
+
+    def _drop(self, update: Update) -> DropUpdate:
+        return DropUpdate(update.id, update.worker, self.version - update.version)
 
     def _commit(self) -> CommitGroup:
         summed, self._arrived = self._arrived, []

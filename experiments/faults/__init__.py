@@ -1,0 +1,1 @@
+"""Randomised faults: schedules drawn from a seed, carried out, and held against invariants."""

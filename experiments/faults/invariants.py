@@ -1,0 +1,104 @@
+"""What must hold of a run whatever faults came: each function tells what does not, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from experiments.faults.counting import SIZE, Rows, Seen
+from experiments.faults.schedules import WORKERS, Schedule
+
+STUCK_S = 5.0
+
+Check = Callable[[Schedule, Rows, Seen], str | None]
+
+
+def of(rows: Rows, kind: str) -> Rows:
+    """Rows of a kind."""
+    return [row for row in rows if row["row"] == kind]
+
+
+def one_fate(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """No update is applied or dropped twice."""
+    names = [row["id"] for row in of(rows, "update")]
+    return None if len(set(names)) == len(names) else "an update has two fates"
+
+
+def sums_are_whole(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """Every entry of every model holds the same number of updates: no sum was half applied."""
+    for model, version, elapsed_s in seen:
+        if model.min() != model.max():
+            return f"version {version} at {elapsed_s:.1f} s: entries differ"
+    return None
+
+
+def counts_are_conserved(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """A model holds what was applied and not lost; a dropped delta is in the worker's next one."""
+    lost = {name for row in of(rows, "lost") for name in row["updates"]}
+    applied = [r for r in of(rows, "update") if r["status"] == "applied"]
+    for model, version, elapsed_s in seen:
+        held: dict[int, int] = {}
+        for row in applied:
+            if row["version_applied"] < version and row["id"] not in lost:
+                held[row["worker"]] = max(held.get(row["worker"], 0), row["iteration"] + 1)
+        if model.sum() != SIZE * sum(held.values()) and not lost:
+            return f"version {version} at {elapsed_s:.1f} s holds {model[0]}, not {held}"
+    return None
+
+
+def delays_are_bounded(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """No update is applied later than its bound."""
+    bound = 6 if schedule.policy == "async_bounded" else schedule.delay_bound
+    late = [r["delay"] for r in of(rows, "update") if r["status"] == "applied"]
+    if bound is None or max(late, default=0) <= bound:
+        return None
+    return f"a delay of {max(late)}, bound {bound}"
+
+
+def versions_grow(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """By as much as is applied, one commit after another."""
+    placed = [r["version_applied"] for r in of(rows, "update") if r["status"] == "applied"]
+    return None if placed == sorted(placed) else "versions do not grow"
+
+
+def replica_is_near(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """Within the bound, but for what is committed together with the replica."""
+    if schedule.replication is None or schedule.replication.kind != "bounded":
+        return None
+    bounds = [row["bound"] for row in of(rows, "promise") if row["bound"] is not None]
+    most = max(max(bounds, default=0.0), WORKERS * SIZE)
+    for row in of(rows, "distance"):
+        if row["distance"] > most:
+            return f"{row['distance']} from the server at {row['elapsed_s']:.1f} s, bound {most}"
+    return None
+
+
+def run_goes_on(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """No worker that is alive is stuck at the end, and updates are applied."""
+    gone = {row["host"] for row in of(rows, "loss")}
+    alive = {n for n in range(WORKERS) if f"w{n + 1}" not in gone}
+    end = max(row["elapsed_s"] for row in of(rows, "totals"))
+    late = [row for row in of(rows, "update") if row["resolved_s"] > end - STUCK_S]
+    if not alive <= {row["worker"] for row in late}:
+        return f"{sorted(alive - {row['worker'] for row in late})} are stuck at the end"
+    if not any(row["status"] == "applied" for row in late):
+        return "nothing is applied at the end"
+    return None
+
+
+CHECKS: tuple[Check, ...] = (
+    one_fate,
+    sums_are_whole,
+    counts_are_conserved,
+    delays_are_bounded,
+    versions_grow,
+    replica_is_near,
+    run_goes_on,
+)
+
+
+def complaint(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
+    """The first invariant that does not hold, in a line."""
+    for check in CHECKS:
+        if (told := check(schedule, rows, seen)) is not None:
+            return f"{check.__name__}: {told}"
+    return None

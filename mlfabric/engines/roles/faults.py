@@ -1,0 +1,52 @@
+"""Injects a run's faults, from the host that keeps time."""
+
+from __future__ import annotations
+
+from mlfabric.actions import StartTransfer
+from mlfabric.engines.plan import Fault
+from mlfabric.engines.roles.node import Node
+
+MIDDLE = 0.3
+"""A host that sums is killed this share of a model's transfer time after its first input began."""
+
+
+class FaultInjector:
+    """Tells hosts to die when it is time."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._awaiting_sum: list[Fault] = []
+
+    def start(self) -> None:
+        """Wait for the times of the faults."""
+        for fault in self._node.plan.faults:
+            self._node.wake_at(fault.at_s, lambda fault=fault: self._strike(fault))
+
+    def finish(self) -> None:
+        """What has not happened does not."""
+
+    def saw(self, action: StartTransfer, server: str) -> None:
+        """A transfer is ordered: one to a host that is no server is to be summed there."""
+        if self._awaiting_sum and action.dst != server:
+            fault = self._awaiting_sum.pop()
+            plan = self._node.plan
+            line = plan.context.line_bytes_per_s[action.dst]
+            at_s = self._node.now() + MIDDLE * plan.context.model_bytes / line
+            self._node.wake_at(at_s, lambda: self._kill(fault, action.dst))
+
+    def _strike(self, fault: Fault) -> None:
+        if fault.kind == "partition":  # the emulator does it
+            self._record(fault, fault.host)
+        elif fault.host is None:
+            self._awaiting_sum.append(fault)
+        else:
+            self._kill(fault, fault.host)
+
+    def _kill(self, fault: Fault, host: str) -> None:
+        if not self._node.stopping:
+            self._record(fault, host)
+            self._node.send(host, "die")
+
+    def _record(self, fault: Fault, host: str | None) -> None:
+        now = self._node.now()
+        self._node.record("fault", kind=fault.kind, host=host, at_s=now)
