@@ -74,13 +74,14 @@ class Records:
     # One row a snapshot where there is a replica, one a commit where that is bounded.
     distances: pd.DataFrame = field(default_factory=lambda: _table((), DISTANCES))
     promises: pd.DataFrame = field(default_factory=lambda: _table((), PROMISES))
+    events: Sequence[Row] = ()  # rows of kind fault, loss, recovery and lost, in order of time
 
 
 def read_records(run_dir: Path) -> Records:
     """Read all records of a finished run; raises RecordsError naming file and line."""
     paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
     paths.append(run_dir / DISTANCES_FILE)
-    rows = [row for path in paths for row in read_rows(path)]
+    rows = [row for path in paths for row in read_rows(path, whole=False)]
     return records_of(rows, metrics(read_rows(run_dir / "metrics.jsonl")))
 
 
@@ -95,11 +96,15 @@ def records_of(rows: Sequence[Row], scores: pd.DataFrame) -> Records:
         end,
         _table(_of("distance", rows), DISTANCES),
         _table(_of("promise", rows), PROMISES),
+        _events(rows),
     )
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a JSON-lines file, none if absent; raises RecordsError for a torn line."""
+def read_rows(path: Path, *, whole: bool = True) -> Iterator[Row]:
+    """The rows of a JSON-lines file, none if absent; raises RecordsError for a torn line.
+
+    Unless it is to be `whole` its last line may be torn, as a rank that is killed leaves it.
+    """
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -107,6 +112,8 @@ def read_rows(path: Path) -> Iterator[Row]:
             try:
                 yield json.loads(line)
             except ValueError:
+                if not whole and not line.endswith("\n"):
+                    return
                 raise RecordsError(f"{path}, line {number}: not a whole JSON record") from None
 
 
@@ -161,6 +168,12 @@ def write_tables(records: Records, run_dir: Path) -> None:
     records.metrics.to_parquet(run_dir / "metrics.parquet")
     if len(records.distances):
         records.distances.to_parquet(run_dir / "distances.parquet")
+
+
+def _events(rows: Iterable[Row]) -> list[Row]:
+    """What has been done to hosts, and what became of that."""
+    found = [row for row in rows if row["row"] in ("fault", "loss", "recovery", "lost")]
+    return sorted(found, key=lambda row: row.get("elapsed_s", row.get("at_s", 0.0)))
 
 
 def _of(kind: str, rows: Iterable[Row]) -> list[Row]:

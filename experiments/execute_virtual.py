@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from experiments.collect import Records, metrics, records_of
 from experiments.model_report import write_report
-from experiments.plan import straggler_events
+from experiments.plan import rate_events
 from experiments.progress import Progress, training_line
 from experiments.schema import RunConfig
 from experiments.summary import Metric, Summary, reached
@@ -69,7 +69,7 @@ class VirtualRun:
         return rows
 
     def _time(self) -> Rows:
-        self._write_trace(straggler_events(self._config))
+        self._write_trace(rate_events(self._config))
         return time_only(self._config, self._show)
 
     def _write_trace(self, events: Iterable[RateEvent]) -> None:

@@ -17,7 +17,7 @@ from experiments.mpiexec import (
     require_emulation,
 )
 from experiments.paths import ROOT
-from experiments.plan import straggler_events
+from experiments.plan import rate_events
 from experiments.schema import RunConfig
 from experiments.sections import SLURM, MpiEngineConfig
 from experiments.slurm import STEPS, allocated_hosts
@@ -140,10 +140,17 @@ class Launch:
     def _command(self) -> list[str]:
         config, names = self._config, self._config.hosts
         program = ["-m", "experiments.rank", str(self._run_dir)]
-        ranks = mpi_command(len(names), self.emulation, program, self._mpi, self._hostfile())
+        ranks = mpi_command(
+            len(names),
+            self.emulation,
+            program,
+            self._mpi,
+            self._hostfile(),
+            tolerant=config.fault_tolerant,
+        )
         if self.emulation == "none":
             return ranks
-        events = straggler_events(config)
+        events = rate_events(config)
         write_trace(self._run_dir / "network_trace.csv", events)
         if self.emulation == "userspace":
             return ranks

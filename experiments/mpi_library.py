@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,11 +41,18 @@ class MpiLibrary(ABC):
 
     @abstractmethod
     def command(
-        self, ranks: int, emulation: Emulation, hostfile: str | None, exported: Iterable[str]
+        self,
+        ranks: int,
+        emulation: Emulation,
+        hostfile: str | None,
+        exported: Iterable[str],
+        *,
+        tolerant: bool = False,
     ) -> list[str]:
         """What starts `ranks` processes of the program that follows.
 
-        `exported` variables must reach ranks on other hosts.
+        `exported` variables must reach ranks on other hosts. With `tolerant` the others go on when
+        one dies; SettingError where this MPI cannot do that.
         """
 
     @abstractmethod
@@ -69,9 +77,18 @@ class OpenMpi(MpiLibrary):
         return _told_version(self.mpiexec).partition("\n")[0]
 
     def command(
-        self, ranks: int, emulation: Emulation, hostfile: str | None, exported: Iterable[str]
+        self,
+        ranks: int,
+        emulation: Emulation,
+        hostfile: str | None,
+        exported: Iterable[str],
+        *,
+        tolerant: bool = False,
     ) -> list[str]:
         command = [str(self.mpiexec), "-n", str(ranks), "--oversubscribe", "--bind-to", "none"]
+        if tolerant:
+            self._require_ulfm()
+            command += ["--with-ft", "ulfm"]
         if os.geteuid() == 0 or emulation == "netns":
             command.append("--allow-run-as-root")
         settings = {
@@ -87,6 +104,14 @@ class OpenMpi(MpiLibrary):
             command += ["--hostfile", hostfile]
             command += [word for name in exported for word in ("-x", name)]
         return command
+
+    def _require_ulfm(self) -> None:
+        """From version 5 on."""
+        found = re.search(r"(\d+)\.\d+", self.version())
+        if found is None or int(found[1]) < 5:
+            raise SettingError(
+                f"engine.mpi: {self.version()} does not go on when a rank dies; Open MPI 5 does"
+            )
 
     def _network(self, emulation: Emulation, hostfile: str | None) -> dict[str, str]:
         """Which interfaces ranks use; never left to chance where it is known."""
@@ -116,8 +141,19 @@ class Mpich(MpiLibrary):
         return next((f"MPICH {line[1]}" for line in lines if line[:1] == ["Version:"]), "MPICH")
 
     def command(
-        self, ranks: int, emulation: Emulation, hostfile: str | None, exported: Iterable[str]
+        self,
+        ranks: int,
+        emulation: Emulation,
+        hostfile: str | None,
+        exported: Iterable[str],
+        *,
+        tolerant: bool = False,
     ) -> list[str]:
+        if tolerant:
+            raise SettingError(
+                "engine.mpi=mpich: must be openmpi with engine.fault_tolerance, a replication or a"
+                " fault, as MPICH ends the job with a rank that dies"
+            )
         command = [str(self.mpiexec), "-n", str(ranks), "-bind-to", "none"]
         if hostfile is not None:
             command += ["-f", hostfile, "-genvlist", ",".join(exported)]

@@ -33,10 +33,13 @@ def mpi_command(
     program: Sequence[str],
     mpi: MpiLibrary,
     hostfile: str | None = None,
+    *,
+    tolerant: bool = False,
 ) -> list[str]:
-    """Start `ranks` of a Python program."""
+    """Start `ranks` of a Python program; with `tolerant`, others go on when one dies."""
     exported = environment(emulation, mpi)  # does not reach other hosts by itself
-    return [*mpi.command(ranks, emulation, hostfile, exported), sys.executable, *program]
+    command = mpi.command(ranks, emulation, hostfile, exported, tolerant=tolerant)
+    return [*command, sys.executable, *program]
 
 
 def require_emulation() -> None:

@@ -29,7 +29,7 @@ from experiments.sweep_settings import sweep_settings
 from mlfabric.errors import SettingError
 
 GROUPS = (*SECTIONS, "experiment")
-VARYING = ("workload", "policy", "replication", "engine", "experiment")
+VARYING = ("workload", "policy", "replication", "fault", "engine", "experiment")
 """Groups whose choices have different keys; those of every other group have the same ones."""
 
 

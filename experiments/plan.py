@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from experiments.schema import RunConfig
-from experiments.sections import REPLICA, BoundedReplication, ChainReplication
+from experiments.sections import (
+    REPLICA,
+    BoundedReplication,
+    ChainReplication,
+    KillConfig,
+    NoFault,
+    PartitionConfig,
+    WorkerKillConfig,
+)
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import (
     ComputeStragglers,
@@ -17,6 +25,7 @@ from mlfabric.emulation.stragglers import (
     network_events,
     read_trace,
 )
+from mlfabric.engines.plan import Fault
 from mlfabric.policies.base import PolicyContext, Replication
 from mlfabric.topology import Topology
 
@@ -31,6 +40,16 @@ TRACE_MARGIN_S = 60.0
 
 _FACTORS_AT_ONCE = 256
 
+NO_LINK = 1e-6
+"""What a link that is down keeps of its rate: nothing gets through in a run's time [ours]."""
+
+_VICTIMS = {
+    "server_kill": "server",
+    "replica_kill": REPLICA,
+    "scheduler_kill": "scheduler",
+    "aggregator_kill": None,
+}
+
 
 def chunk_bytes(config: RunConfig) -> int:
     """Largest message that the transport sends, on the wire."""
@@ -39,6 +58,20 @@ def chunk_bytes(config: RunConfig) -> int:
     wanted = int(config.cluster.bandwidth_bytes_per_s * CHUNK_S)
     most = MAX_VIRTUAL_CHUNK_BYTES if config.virtual else MAX_CHUNK_BYTES
     return min(max(wanted, MIN_CHUNK_BYTES), most) // 4096 * 4096
+
+
+def rate_events(config: RunConfig) -> list[RateEvent]:
+    """The network trace of this run, with a link that is down for a while where that is asked."""
+    events = straggler_events(config)
+    if not isinstance(config.fault, PartitionConfig):
+        return events
+    down_s, host = config.fault.at_s, config.fault.host
+    up_s = down_s + config.fault.duration_s
+    own = [event for event in events if event.host == host]
+    factor = next((event.factor for event in reversed(own) if event.time_s <= up_s), 1.0)
+    kept = [e for e in events if e.host != host or not down_s <= e.time_s <= up_s]
+    cut = [RateEvent(down_s, host, NO_LINK), RateEvent(up_s, host, factor)]
+    return sorted([*kept, *cut], key=lambda event: event.time_s)
 
 
 def straggler_events(config: RunConfig) -> list[RateEvent]:
@@ -130,4 +163,19 @@ def common_plan(config: RunConfig, conserved: bool) -> dict[str, Any]:
         "computation_s": computation_s(config),
         "max_seconds": config.engine.max_seconds,
         "snapshot_interval_s": config.engine.snapshot_interval_s,
+        "faults": faults(config),
+        "fault_tolerant": config.fault_tolerant,
     }
+
+
+def faults(config: RunConfig) -> tuple[Fault, ...]:
+    """What is done to which host."""
+    match config.fault:
+        case NoFault():
+            return ()
+        case PartitionConfig(at_s=at_s, host=host, duration_s=duration_s):
+            return (Fault("partition", at_s, host, duration_s),)
+        case WorkerKillConfig(at_s=at_s, host=host):
+            return (Fault("kill", at_s, host),)
+        case KillConfig(name=name, at_s=at_s):
+            return (Fault("kill", at_s, _VICTIMS[name]),)

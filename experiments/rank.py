@@ -11,12 +11,13 @@ from pathlib import Path
 from experiments.build import build_workload
 from experiments.mpi_library import this_rank
 from experiments.mpiexec import EMULATION_VARIABLE
-from experiments.plan import straggler_events
+from experiments.plan import rate_events
 from experiments.rank_plan import rank_plan
 from experiments.schema import RunConfig, read_config
 from mlfabric.emulation.hosts import enter
 from mlfabric.emulation.played import PlayedTrace
 from mlfabric.emulation.rates import RateBoard
+from mlfabric.engines.mpi.keeper import Keeper
 
 
 def main(run_dir: Path) -> None:
@@ -37,11 +38,16 @@ def _play(run_dir: Path) -> None:
         enter(config.hosts[this_rank()])
     workload = build_workload(config.workload, config.seed)
     rates, paced = _rates(config, run_dir, emulation), emulation == "userspace"
+    keeper = Keeper() if config.fault_tolerant else None
     plan = rank_plan(config, run_dir, workload.conserved, rates, paced)
     # Only now: MPI opens its sockets where the process is when it is imported.
     from mlfabric.engines.mpi.main import run
 
-    run(plan, lambda worker: workload.trainer(worker, config.cluster.workers))
+    run(
+        plan,
+        lambda worker: workload.trainer(worker, config.cluster.workers),
+        keeper=keeper,
+    )
 
 
 def _rates(
@@ -53,7 +59,7 @@ def _rates(
         return lambda now: board.read()
     if emulation == "userspace":
         bandwidths = dict.fromkeys(config.hosts, config.cluster.bandwidth_bytes_per_s)
-        return PlayedTrace(bandwidths, straggler_events(config)).rates
+        return PlayedTrace(bandwidths, rate_events(config)).rates
     return None
 
 

@@ -32,4 +32,5 @@ def rank_plan(
         read_rates=read_rates,
         paced=paced,
         watchdog_s=config.engine.watchdog_s,
+        lost_after_s=config.engine.lost_after_s,
     )

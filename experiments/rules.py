@@ -94,6 +94,45 @@ def _bound_is_scheduled(config: RunConfig) -> str | None:
     return None
 
 
+def _fault_has_a_victim(config: RunConfig) -> str | None:
+    fault, policy = config.fault, config.policy
+    if fault.name == "none":
+        return None
+    place, told = policies.place(policy.name), f"fault={fault.name}"
+    if place in ("workers", "library"):
+        return f"{told}: must be none with policy={policy.name}, which needs every worker"
+    if config.cluster.servers > 1 or config.cluster.colocated:
+        return f"{told}: must be none with several servers, or servers beside workers"
+    if fault.name == "server_kill" and place == "server":
+        return f"{told}: must be another with policy={policy.name}, which runs beside the server"
+    if fault.name in ("server_kill", "replica_kill") and config.replication.name == "none":
+        return f"{told}: must be another with replication=none"
+    if fault.name == "aggregator_kill" and getattr(policy, "aggregation", "none") == "none":
+        return f"{told}: must be another where nothing is summed on the way (policy.aggregation)"
+    host = getattr(fault, "host", None)
+    hosts = config.cluster.worker_hosts if fault.name == "worker_kill" else config.hosts[1:]
+    if host is not None and host not in hosts:
+        return f"fault.host={host}: must be one of {', '.join(hosts)}"
+    return None
+
+
+def _fault_is_in_time(config: RunConfig) -> str | None:
+    at_s, end_s = getattr(config.fault, "at_s", 0.0), config.engine.max_seconds
+    if at_s < end_s:
+        return None
+    return f"fault.at_s={at_s:g}: must be below engine.max_seconds={end_s:g}"
+
+
+def _survivors_have_ulfm(config: RunConfig) -> str | None:
+    asked = config.engine.mpi if isinstance(config.engine, MpiEngineConfig) else None
+    if asked != "mpich" or not config.fault_tolerant:
+        return None
+    return (
+        "engine.mpi=mpich: must be openmpi with engine.fault_tolerance=true, a replication or a"
+        " fault, as MPICH ends the job with a rank that dies"
+    )
+
+
 def _some_are_waited_for(config: RunConfig) -> str | None:
     backups = getattr(config.policy, "backups", 0)
     if backups < config.cluster.workers:
@@ -344,6 +383,9 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _servers_have_hosts,
     _replica_has_one_server,
     _bound_is_scheduled,
+    _fault_has_a_victim,
+    _fault_is_in_time,
+    _survivors_have_ulfm,
     _some_are_waited_for,
     _counts_are_applied_whole,
     _workload_can_be_had,

@@ -23,12 +23,17 @@ from experiments.sections import (
     ClusterConfig,
     ComputeConfig,
     EngineConfig,
+    FaultConfig,
+    KillConfig,
     MpiEngineConfig,
     NetworkConfig,
+    NoFault,
     NoReplication,
+    PartitionConfig,
     ReplicationConfig,
     TrackingConfig,
     VirtualEngineConfig,
+    WorkerKillConfig,
 )
 from experiments.strict import STRICT
 from experiments.sweep_settings import SWEEP
@@ -57,6 +62,7 @@ class RunConfig:
     workload: WorkloadConfig
     policy: PolicyConfig
     replication: ReplicationConfig
+    fault: FaultConfig
     engine: EngineConfig
     tracking: TrackingConfig
 
@@ -65,6 +71,13 @@ class RunConfig:
         """Names of all hosts, in the order of ranks: the cluster's, and the replica's."""
         replicated = not isinstance(self.replication, NoReplication)
         return (*self.cluster.hosts, REPLICA) if replicated else self.cluster.hosts
+
+    @property
+    def fault_tolerant(self) -> bool:
+        """Whether the run is to go on without a host that is lost."""
+        asked = isinstance(self.engine, MpiEngineConfig) and self.engine.fault_tolerance
+        plain = isinstance(self.replication, NoReplication) and isinstance(self.fault, NoFault)
+        return asked or not plain
 
     @property
     def virtual(self) -> bool:
@@ -115,12 +128,21 @@ _REPLICATIONS: dict[str, type[Any]] = {
     "chain": ChainReplication,
     "bounded": BoundedReplication,
 }
+_FAULTS: dict[str, type[Any]] = {
+    "none": NoFault,
+    "worker_kill": WorkerKillConfig,
+    "partition": PartitionConfig,
+    **dict.fromkeys(
+        ("server_kill", "aggregator_kill", "replica_kill", "scheduler_kill"), KillConfig
+    ),
+}
 
 # Sections of which a tag picks the class: its key, the values there are, and class by value.
 _TAGGED: dict[str, tuple[str, Sequence[str], Callable[[str], type[Any]]]] = {
     "policy": ("name", policies.names(), policy_class),
     "workload": ("kind", kinds.names(), workload_class),
     "replication": ("name", tuple(_REPLICATIONS), _REPLICATIONS.__getitem__),
+    "fault": ("name", tuple(_FAULTS), _FAULTS.__getitem__),
     "engine": ("name", tuple(_ENGINES), _ENGINES.__getitem__),
 }
 _PLAIN: dict[str, type[Any]] = {

@@ -124,6 +124,40 @@ class BoundedReplication:
 
 
 @dataclass(frozen=True, config=STRICT)
+class NoFault:
+    """Nothing is done to any host."""
+
+    name: Literal["none"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class KillConfig:
+    """A host is killed at a time: the one that plays a part."""
+
+    name: Literal["server_kill", "aggregator_kill", "replica_kill", "scheduler_kill"]
+    at_s: Positive
+
+
+@dataclass(frozen=True, config=STRICT)
+class WorkerKillConfig:
+    """A worker's host is killed at a time."""
+
+    name: Literal["worker_kill"]
+    at_s: Positive
+    host: str
+
+
+@dataclass(frozen=True, config=STRICT)
+class PartitionConfig:
+    """A host's link carries nothing for a while."""
+
+    name: Literal["partition"]
+    at_s: Positive
+    host: str
+    duration_s: Positive
+
+
+@dataclass(frozen=True, config=STRICT)
 class MpiEngineConfig:
     """Real MPI ranks: where they run, for how long, and how they are watched."""
 
@@ -135,6 +169,8 @@ class MpiEngineConfig:
     snapshot_interval_s: Annotated[float, Ge(0.01)]
     watchdog_s: Positive
     chunk_bytes: Annotated[int, Ge(1024), Le(65_536)] | None
+    fault_tolerance: bool
+    lost_after_s: Positive
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -151,6 +187,7 @@ class VirtualEngineConfig:
     snapshot_interval_s: Annotated[float, Ge(0.01)]
     collective: Literal["flow", "messages"]
     chunk_bytes: Annotated[int, Ge(1024), Le(16_777_216)] | None
+    lost_after_s: Positive
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -168,4 +205,5 @@ class TrackingConfig:
 
 
 ReplicationConfig = NoReplication | ChainReplication | BoundedReplication
+FaultConfig = NoFault | KillConfig | WorkerKillConfig | PartitionConfig
 EngineConfig = MpiEngineConfig | VirtualEngineConfig

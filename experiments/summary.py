@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from experiments.collect import Records
+from experiments.collect import Records, Row
 from experiments.schema import RunConfig
 from experiments.sections import VirtualEngineConfig
 from mlfabric import policies
@@ -33,6 +33,7 @@ def unfinished(config: RunConfig, run_id: str | None, why: str) -> Summary:
             *("updates_applied", "updates_dropped", "elapsed_s", "time_to_target_s"),
             *("final_metric", "metric_name", "bytes_by_link", "push_bytes", "pull_bytes"),
             *("replica_bytes", "divergence", "compute_overrun_fraction"),
+            *("fault_host", "fault_s", "detection_s", "recovery_s", "lost_updates"),
         )
     )
     delay = {"mean": None, "p95": None, "max": None, "bound": config.delay_bound}
@@ -60,6 +61,7 @@ def finished(config: RunConfig, run_id: str | None, metric: Metric, records: Rec
         "pull_bytes": _bytes_of(records.transfers, "model"),
         "replica_bytes": _bytes_of(records.transfers, "copy", "chain"),
         "divergence": divergence(records),
+        **consequences(records.events),
         "compute_overrun_fraction": overrun_fraction(records.computations),
     }
 
@@ -150,6 +152,28 @@ def divergence(records: Records) -> dict[str, Any] | None:
     }
 
 
+def consequences(events: Sequence[Row]) -> dict[str, Any]:
+    """What was done to which host and when, how long until that was known and until something was
+    applied again, and how many updates that had been applied are in no model any more.
+
+    Null where no fault was injected; of times also where nothing was lost (a partition).
+    """
+    faults = [row for row in events if row["row"] == "fault"]
+    if not faults:
+        names = ("fault_host", "fault_s", "detection_s", "recovery_s", "lost_updates")
+        return dict.fromkeys(names)
+    first = {row["row"]: row for row in reversed(events)}
+    at_s = faults[0]["at_s"]
+    known, again = (first.get(kind, {}).get("elapsed_s") for kind in ("loss", "recovery"))
+    return {
+        "fault_host": faults[0]["host"],
+        "fault_s": at_s,
+        "detection_s": None if known is None else known - at_s,
+        "recovery_s": None if again is None else again - at_s,
+        "lost_updates": sum(len(row["updates"]) for row in events if row["row"] == "lost"),
+    }
+
+
 def overrun_fraction(computations: pd.DataFrame) -> float:
     """Share of the computations that took longer than the nominal time."""
     return float(computations["overran"].mean()) if len(computations) else 0.0
@@ -168,6 +192,7 @@ def _identity(config: RunConfig, run_id: str | None) -> Summary:
         "servers": config.cluster.servers,
         "colocated": config.cluster.colocated,
         "replication": config.replication.name,
+        "fault": config.fault.name,
         "seed": config.seed,
         "timing_only": config.workload.timing_only,
         "target": config.target,

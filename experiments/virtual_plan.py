@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from experiments.plan import common_plan, policy_context, straggler_events
+from experiments.plan import common_plan, policy_context, rate_events
 from experiments.schema import RunConfig
 from experiments.sections import ClusterConfig, VirtualEngineConfig
 from mlfabric.engines.virtual.plan import VirtualPlan, Wire
@@ -25,7 +25,7 @@ def virtual_plan(config: RunConfig, conserved: bool, model: NDArray[Any] | None)
         **common_plan(config, conserved),
         context=policy_context(config, size, Topology(above), rates, scale),
         link_bytes_per_s=link_rates(rates, above),
-        rate_events=tuple(straggler_events(config)),
+        rate_events=tuple(rate_events(config)),
         max_updates=engine.max_updates,
         wire=wire(cluster, model),
         message_s=cluster.message_s,
@@ -35,6 +35,7 @@ def virtual_plan(config: RunConfig, conserved: bool, model: NDArray[Any] | None)
         goodput=cluster.goodput,
         reserved_rates=cluster.transport == "reserved",
         collective=engine.collective,
+        lost_after_s=engine.lost_after_s,
     )
 
 

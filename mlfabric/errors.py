@@ -27,6 +27,10 @@ class ProtocolError(MlfabricError):
     """An event or message contradicts what the receiver knows: a bug or a foreign peer."""
 
 
+class SchedulerLost(MlfabricError):
+    """A rank cannot go on: the scheduler is gone, or holds this rank for gone."""
+
+
 class ModelLost(MlfabricError):
     """The server is lost, and no other host has its model."""
 

@@ -13,7 +13,7 @@ SECONDS = 12.0
 QUIET_S = 2.0
 """No fault comes before the run is well under way, nor so late that nobody could recover."""
 
-APART_S = 1.5
+APART_S = 0.05
 """Between two faults [ours]: the run has recovered from the first, or just not."""
 
 POLICIES = ("mlfabric_a", "mlfabric_s", "mlfabric_ssp")
@@ -49,7 +49,9 @@ def draw(seed: int) -> Schedule:
     rng = random.Random(seed)
     policy = rng.choice(POLICIES if rng.random() < 0.75 else ALONE)
     planned = policy in POLICIES
-    replication = _replication(rng) if planned else rng.choice((None, Replication("replica", "chain")))
+    replication = (
+        _replication(rng) if planned else rng.choice((None, Replication("replica", "chain")))
+    )
     return Schedule(
         seed,
         policy,
@@ -75,15 +77,15 @@ def _faults(
 ) -> tuple[Fault, ...]:
     """Whoever is left when a fault comes can go on without its victim."""
     victims = [f"w{number}" for number in range(1, WORKERS + 1)]
-    others = ([None] if planned else []) + (["replica"] if replication else [])
+    others: list[str | None] = [None] if planned else []
+    others += ["replica"] if replication else []
     others += ["server"] if replication and planned else []
     found, at_s = [], QUIET_S + rng.uniform(0.0, 2.0)
     for _ in range(rng.choice((1, 1, 2, 3))):
         if rng.random() < 0.15:
-            host, long_s = rng.choice(victims), rng.uniform(0.2, 1.0)
-            found.append(Fault("partition", at_s, host, long_s))
+            found.append(Fault("partition", at_s, rng.choice(victims), rng.uniform(0.2, 1.0)))
         else:
-            host = rng.choice(others) if others and rng.random() < 0.6 else rng.choice(victims)
+            host = rng.choice(others if others and rng.random() < 0.6 else [*victims])
             found.append(Fault("kill", at_s, host))
             if host in ("server", "replica"):  # the one that is left has no second
                 others = [other for other in others if other is None]

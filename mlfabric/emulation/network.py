@@ -25,6 +25,9 @@ _ROOT_NAMESPACE = Path("/run/root-network")
 _LOOPBACK_INDEX = 1
 _INITIAL_WINDOW_SEGMENTS = 2
 
+LEAST_BYTES_PER_S = 100.0
+"""What carries less carries nothing."""
+
 
 @dataclass(frozen=True)
 class _Link:
@@ -59,8 +62,15 @@ class Network:
             self._introduce_hosts()
 
     def set_rate(self, host_index: int, rate_bytes_per_s: float) -> None:
-        """Reshape both directions of a host's link; takes effect at once, keeps what is queued."""
-        self._shape(self._links[host_index], rate_bytes_per_s, "change")
+        """Reshape both directions of a host's link; takes effect at once, keeps what is queued.
+
+        A link of less than `LEAST_BYTES_PER_S` is taken down.
+        """
+        link = self._links[host_index]
+        is_up = rate_bytes_per_s >= LEAST_BYTES_PER_S
+        if is_up:
+            self._shape(link, rate_bytes_per_s, "change")
+        self._root.link("set", index=link.port_index, state="up" if is_up else "down")
 
     @contextmanager
     def inside(self, host_index: int) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
@@ -13,6 +14,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from mlfabric import policies
+from mlfabric.engines.mpi.keeper import Keeper
 from mlfabric.engines.mpi.library import LibrarySums
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
@@ -32,19 +34,21 @@ def run(
     make_trainer: Callable[[int], Trainer],
     model: Callable[[], NDArray[Any]] | None = None,
     attend: Callable[[Node], None] = lambda node: None,
+    keeper: Keeper | None = None,
 ) -> None:
     """Play this rank's part; whatever goes wrong ends the whole job.
 
     `make_trainer(worker)` is called on worker ranks only, so that no other imports a framework.
     `model()` is the initial one, a new copy each time; None: `model0.npy` of the run's folder.
-    `attend(node)` is called before anything else is.
+    `attend(node)` is called before anything else is. `keeper` holds connections where the run is to
+    go on without ranks that die.
     """
     comm = MPI.COMM_WORLD
     try:
         _check_size(comm, plan)
         node = Node.of_world(plan)
         attend(node)
-        _run(node, make_trainer, model or (lambda: _model_of(plan)))
+        _run(node, make_trainer, model or (lambda: _model_of(plan)), keeper)
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"
         print(story, file=sys.stderr, flush=True)
@@ -69,7 +73,10 @@ def _model_of(plan: RankPlan) -> NDArray[Any]:
 
 
 def _run(
-    node: Node, make_trainer: Callable[[int], Trainer], model: Callable[[], NDArray[Any]]
+    node: Node,
+    make_trainer: Callable[[int], Trainer],
+    model: Callable[[], NDArray[Any]],
+    keeper: Keeper | None,
 ) -> None:
     if node.rank == SCHEDULER_RANK:
         Monitor(node)
@@ -80,6 +87,8 @@ def _run(
         node.computes_with(trainer)
     roles = _cast(node, model)
     _meet(node)
+    if keeper is not None:
+        keeper.take_connections()
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
         node.run_until(lambda: time.monotonic() > quiet_until)
@@ -94,7 +103,7 @@ def _run(
     for role in roles:
         role.finish()
     node.run_until(lambda: node.idle)
-    _part_ways(node)
+    _part_ways(node, keeper)
 
 
 def _cast(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
@@ -115,10 +124,17 @@ def _meet(node: Node) -> None:
     node.run_until(lambda: len(met) == node.transport.size)
 
 
-def _part_ways(node: Node) -> None:
+def _part_ways(node: Node, keeper: Keeper | None) -> None:
     """Wait until every rank has stopped, take back what is on its way, and end together."""
     node.transport.cut_all()
     node.send(node.plan.scheduler, "goodbye")
     node.run_until(lambda: node.may_go)
     node.close()
-    MPI.Finalize()
+    if keeper is not None:
+        keeper.dismiss()
+    if len(node.alive) == len(node.plan.hosts):
+        MPI.Finalize()
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # MPI's own end would wait for those that are lost

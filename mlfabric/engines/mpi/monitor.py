@@ -22,21 +22,45 @@ class Monitor:
         self._next_check = 0.0
         self._latest: dict[str, dict[str, Any]] = {}
         self._stopped: set[str] = set()
+        self._heard: dict[str, float] = {}
+        self._declared: set[str] = set()
         self._last_news: float | None = None
         node.on("heartbeat", self._heartbeat)
         node.on("goodbye", self._goodbye)
+        node.on("suspect", lambda src, host: self._declare(host))
         node.every_turn(self._check)
 
     def _heartbeat(self, src: str, beat: dict[str, Any]) -> None:
         if self._latest.get(src, {}).get("activity") != beat["activity"] and src != self._node.host:
             self._last_news = time.monotonic()
         self._latest[src] = beat
+        self._heard[src] = time.monotonic()
 
     def _goodbye(self, src: str, body: Any) -> None:
         """A rank has stopped; when all have, they may go."""
         self._stopped.add(src)
-        if len(self._stopped) == len(self._node.plan.hosts):
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._stopped.issuperset(self._node.alive):
             self._node.send_all("go")
+
+    def _declare(self, host: str) -> None:
+        """A host is lost: all are told before anything is decided because of it."""
+        if host not in self._declared:
+            self._declared.add(host)
+            self._node.send_all("lost", host)
+            self._last_news = time.monotonic()
+
+    def _check_heartbeats(self, now: float) -> None:
+        silent = [host for host in self._node.alive if self._silent_s(host, now) > 0]
+        for host in silent:
+            if host != self._node.host:
+                self._declare(host)
+
+    def _silent_s(self, host: str, now: float) -> float:
+        """For how long it has been silent, less what is tolerated."""
+        return now - self._heard.get(host, now) - self._node.plan.lost_after_s
 
     def _check(self) -> bool:
         node = self._node
@@ -46,6 +70,10 @@ class Monitor:
         self._next_check = now + CHECK_S
         self._last_news = self._last_news or now
         quiet_s = now - self._last_news
+        if not node.stopping and node.plan.fault_tolerant:
+            self._check_heartbeats(now)
+        if node.stopping and self._stopped:
+            self._let_go()  # one that has not said so may be lost
         if not node.stopping:
             self._show_progress()
             self._stop_in_time(now)

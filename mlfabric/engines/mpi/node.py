@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 from mlfabric.engines.mpi.alarms import Alarms
 from mlfabric.engines.mpi.computing import Computation, Computed
 from mlfabric.engines.mpi.densesum import DenseSums
+from mlfabric.engines.mpi.failures import Failures
 from mlfabric.engines.mpi.pacing import Pacing
-from mlfabric.engines.mpi.plan import RankPlan
+from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.ratewatch import RateWatch
 from mlfabric.engines.mpi.records import REPLICA, NoRecords, Records, SnapshotFiles
 from mlfabric.engines.mpi.summing import FlowingSum, LateSum, RunningSum, are_dense
@@ -30,7 +33,7 @@ from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.tallies import Tally
-from mlfabric.errors import ProtocolError
+from mlfabric.errors import ProtocolError, SchedulerLost
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
 
@@ -75,6 +78,9 @@ class Node:
         self._inbox: deque[tuple[int, Any]] = deque()
         self._dense_sums: DenseSums | None = None
         self._snapshots: Snapshots | None = None
+        self._series: str | None = None
+        self._lost: set[str] = set()
+        self._lost_calls: list[Callable[[str], None]] = []
         self._zero: float | None = None
         self._next_beat = 0.0
         self.transport.on_stream = self._on_stream
@@ -85,6 +91,11 @@ class Node:
         self.on("begin", self._begin)
         self.on("stop", self._stop)
         self.on("go", self._go)
+        if plan.fault_tolerant:
+            self.on("lost", self._lose)
+            self.on("die", lambda src, body: os.kill(os.getpid(), signal.SIGKILL))
+            self._failures = Failures(comm)
+            self.every_turn(self._look_for_failures)
 
     @classmethod
     def of_world(cls, plan: RankPlan) -> Node:
@@ -131,8 +142,33 @@ class Node:
 
     def send_all(self, kind: str, body: Any = None) -> None:
         """Send to every host, this one included."""
-        for host in self.plan.hosts:
+        for host in self.alive:
             self.send(host, kind, body)
+
+    @property
+    def alive(self) -> list[str]:
+        """Hosts that have not been lost."""
+        return [host for host in self.plan.hosts if host not in self._lost]
+
+    def on_lost(self, call: Callable[[str], None]) -> None:
+        self._lost_calls.append(call)
+
+    def _look_for_failures(self) -> bool:
+        """Send nothing to a rank that has failed, and tell whoever decides that it is lost."""
+        for rank in self._failures.new():
+            self.transport.forget(rank)
+            if rank == SCHEDULER_RANK:
+                raise SchedulerLost(f"{self.plan.scheduler} is lost: nobody keeps time or plans")
+            self.send(self.plan.scheduler, "suspect", self.plan.hosts[rank])
+        return False
+
+    def _lose(self, src: str, host: str) -> None:
+        if host == self.host:
+            raise SchedulerLost(f"{self.host} was held for lost, as nothing was heard from it")
+        self._lost.add(host)
+        self.transport.forget(self._rank_of[host])
+        for call in self._lost_calls:
+            call(host)
 
     def receive(self, kind: str, shard: int, announced: OnStream, complete: OnStream) -> None:
         self._receivers[kind, shard] = announced, complete
@@ -159,12 +195,15 @@ class Node:
     def _show(
         self, model: NDArray[Any], version: int, series: str, *, steady: bool, last: bool
     ) -> None:
-        """A rank has one series of snapshots: a shard's, or the replica's."""
-        if self._snapshots is None:
+        """A rank goes on with one series of snapshots: a shard's, or the replica's."""
+        if self._series != series:
             assert self.plan.run_dir is not None
-            files = SnapshotFiles(self.plan.run_dir, series)
+            files = SnapshotFiles(self.plan.run_dir, series, self.rank)
+            if self._snapshots is None:
+                self.every_turn(self._look)
             self._snapshots = Snapshots(self.plan.snapshot_interval_s, files.take, steady=steady)
-            self.every_turn(self._look)
+            self._series = series
+        assert self._snapshots is not None
         self._snapshots.offer(model, version, self.now(), last=last)
 
     def _look(self) -> bool:

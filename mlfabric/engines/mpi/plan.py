@@ -17,10 +17,12 @@ class RankPlan(RunPlan):
 
     `read_rates(now)` returns the bytes/s of every host at a time of the run's clock, where the
     emulator tells (oracle). With `paced`, links are shaped here, in user space, at those rates.
-    Rows, snapshots and failures are written into `run_dir`; None: nothing is.
+    Rows, snapshots and failures are written into `run_dir`; None: nothing is. With `fault_tolerant`
+    a rank from which nothing is heard for `lost_after_s` is held for lost.
     """
 
     run_dir: Path | None
     read_rates: Callable[[float], Sequence[float]] | None
     paced: bool = False
     watchdog_s: float
+    lost_after_s: float = 5.0

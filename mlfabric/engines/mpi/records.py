@@ -56,15 +56,16 @@ REPLICA = "replica"
 class SnapshotFiles:
     """Writes a series of snapshots for whoever evaluates them off the clock."""
 
-    def __init__(self, run_dir: Path, series: str) -> None:
+    def __init__(self, run_dir: Path, series: str, rank: int) -> None:
         self._folder = run_dir / "snapshots"
         self._folder.mkdir(exist_ok=True)
         self._series = series
+        self._rank = rank  # another one may go on with the series
         self._taken = 0
 
     def take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         """Write a copy, then the line of the index that announces it."""
-        name = f"{self._series}-{self._taken:05d}.npy"
+        name = f"{self._series}-{self._rank:02d}-{self._taken:05d}.npy"
         self._taken += 1
         np.save(self._folder / name, model)
         told = {"file": name, "version": version, "elapsed_s": elapsed_s, "tick": tick}

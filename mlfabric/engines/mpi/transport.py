@@ -19,6 +19,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from mlfabric.engines.mpi.failures import came_to_an_end, is_failure, is_over
 from mlfabric.engines.mpi.pacing import Pacing, TokenBucket
 from mlfabric.engines.mpi.wire import decode, encode
 from mlfabric.errors import ProtocolError
@@ -86,10 +87,16 @@ class Outgoing:
         """Send nothing more."""
         self._chunks = self._sent
 
+    def abandon(self) -> list[MPI.Request]:
+        """Its receiver is gone; returns what MPI still holds, to be kept and not to be asked."""
+        self.cut()
+        left, self._pending = list(self._pending), deque()
+        return left
+
     def advance(self, comm: MPI.Comm) -> bool:
         """Hand over what may go; True when anything moved."""
         moved = False
-        while self._pending and self._pending[0].Test():
+        while self._pending and is_over(self._pending[0]):
             self._pending.popleft()
             moved = True
         while self._sent < self._chunks and len(self._pending) < WINDOW:
@@ -101,7 +108,8 @@ class Outgoing:
                 if self._sent >= self.granted or not self._egress.has_room():
                     break
                 self._egress.take(end - begin)
-            self._pending.append(comm.Isend([self._data[begin:end], MPI.BYTE], self.dst, self.tag))
+            sent = isend(comm, self._data[begin:end], self.dst, self.tag)
+            self._pending += [] if sent is None else [sent]
             self._sent += 1
             moved = True
         return moved
@@ -186,7 +194,7 @@ class IncomingChunks(Incoming):
 
     def advance(self, now: float) -> bool:
         """Take one chunk if it is there."""
-        if not self._requests or not self._requests[0].Test():
+        if not self._requests or not came_to_an_end(self._requests[0]):
             return False
         self._requests.popleft()
         self._taken += 1
@@ -224,10 +232,12 @@ class Transport:
         self.on_cut: Callable[[Incoming], None] | None = None
         self._pacing = pacing
         self._byes: set[int] = set()
+        self._gone: set[int] = set()
+        self._limbo: list[MPI.Request] = []
         self._streams = 0
         self._outgoing: list[Outgoing] = []
         self._incoming: list[IncomingChunks] = []
-        self._control_sends: deque[MPI.Request] = deque()
+        self._control_sends: deque[tuple[int, MPI.Request]] = deque()
         largest = _HEAD.size + MAX_CONTROL_BYTES + chunk_bytes
         self._buffers = deque(np.empty(largest, np.uint8) for _ in range(CONTROL_RECEIVES))
         self._control = deque(self._listen(buffer) for buffer in self._buffers)
@@ -254,8 +264,12 @@ class Transport:
             raise ProtocolError(
                 f"control message of {len(head)} bytes, at most {MAX_CONTROL_BYTES}"
             )
+        if dst in self._gone:
+            return
         data = b"".join((_HEAD.pack(len(head)), head, attached))
-        self._control_sends.append(self.comm.Isend([data, MPI.BYTE], dst, CONTROL_TAG))
+        sent = isend(self.comm, data, dst, CONTROL_TAG)
+        if sent is not None:
+            self._control_sends.append((dst, sent))
 
     def stream(
         self, dst: int, header: dict[str, Any], data: Bytes, available: int | None = None
@@ -267,6 +281,9 @@ class Transport:
         outgoing = Outgoing(dst, tag, data, self.chunk_bytes, usable, egress)
         if egress is None and usable == len(data) <= self.chunk_bytes:
             self._send(dst, ("whole", header), data.data)
+            outgoing.cut()
+            return outgoing
+        if dst in self._gone:
             outgoing.cut()
             return outgoing
         self._streams += 1
@@ -305,6 +322,18 @@ class Transport:
             if stream.wants_grant():
                 waiting.append(stream)
 
+    def forget(self, rank: int) -> None:
+        """A rank is gone: nothing is sent there or waited for from there any more."""
+        self._gone.add(rank)
+        for outgoing in [outgoing for outgoing in self._outgoing if outgoing.dst == rank]:
+            self._limbo += outgoing.abandon()
+            self._outgoing.remove(outgoing)
+        for incoming in [incoming for incoming in self._incoming if incoming.src == rank]:
+            incoming.abandon()
+            self._incoming.remove(incoming)
+        self._limbo += [request for dst, request in self._control_sends if dst == rank]
+        self._control_sends = deque(pair for pair in self._control_sends if pair[0] != rank)
+
     def cut_all(self) -> None:
         """Stop every stream that is being sent."""
         for outgoing in list(self._outgoing):
@@ -319,12 +348,14 @@ class Transport:
         self._poll_until(lambda: not self._outgoing and not self._control_sends)
         for rank in range(self.size):  # after all else that this rank has sent there
             self.send(rank, ("bye",))
-        self._poll_until(lambda: len(self._byes) == self.size and not self._control_sends)
+        self._poll_until(lambda: len(self._byes | self._gone) == self.size)
+        self._poll_until(lambda: not self._control_sends)
         for incoming in self._incoming:
             incoming.abandon()
         for listening in self._control:
             _cancel(listening)
-        drain(self.comm)
+        if not self._gone:  # MPI is not finalized where ranks have failed
+            drain(self.comm)
 
     def _poll_until(self, finished: Callable[[], bool]) -> None:
         while not finished():
@@ -335,11 +366,11 @@ class Transport:
         return self.comm.Irecv([buffer, MPI.BYTE], MPI.ANY_SOURCE, CONTROL_TAG)
 
     def _poll_control(self) -> bool:
-        while self._control_sends and self._control_sends[0].Test():
+        while self._control_sends and is_over(self._control_sends[0][1]):
             self._control_sends.popleft()
         status = MPI.Status()
         moved = False
-        while self._control[0].Test(status):
+        while self._has_come(self._control[0], status):
             moved = True
             self._control.popleft()
             buffer = self._buffers.popleft()
@@ -350,6 +381,16 @@ class Transport:
             self._control.append(self._listen(buffer))
             self._receive(src, message, attached)
         return moved
+
+    def _has_come(self, listening: MPI.Request, status: MPI.Status) -> bool:
+        """A receive from anybody complains of a failed rank until that is acknowledged."""
+        try:
+            return bool(listening.Test(status))
+        except MPI.Exception as error:
+            if not is_failure(error):
+                raise
+            self.comm.Ack_failed()
+            return False
 
     def _receive(self, src: int, message: Any, attached: Bytes) -> None:
         match message:
@@ -403,6 +444,22 @@ def drain(comm: MPI.Comm) -> None:
         comm.Recv([forgotten, MPI.BYTE], status.Get_source(), status.Get_tag())
 
 
+def isend(comm: MPI.Comm, data: Any, dst: int, tag: int) -> MPI.Request | None:
+    """Start to send; None where MPI knows that the receiver has failed: it comes to nothing."""
+    try:
+        return comm.Isend([data, MPI.BYTE], dst, tag)
+    except MPI.Exception as error:
+        if not is_failure(error):
+            raise
+        return None
+
+
 def _cancel(request: MPI.Request) -> None:
-    request.Cancel()
-    request.Wait()
+    if request == MPI.REQUEST_NULL:
+        return
+    try:
+        request.Cancel()
+        request.Wait()
+    except MPI.Exception as error:
+        if not is_failure(error):
+            raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mlfabric.actions import StartTransfer
 from mlfabric.engines.plan import Fault
 from mlfabric.engines.roles.node import Node
@@ -20,7 +22,7 @@ class FaultInjector:
     def start(self) -> None:
         """Wait for the times of the faults."""
         for fault in self._node.plan.faults:
-            self._node.wake_at(fault.at_s, lambda fault=fault: self._strike(fault))
+            self._node.wake_at(fault.at_s, partial(self._strike, fault))
 
     def finish(self) -> None:
         """What has not happened does not."""
@@ -32,7 +34,7 @@ class FaultInjector:
             plan = self._node.plan
             line = plan.context.line_bytes_per_s[action.dst]
             at_s = self._node.now() + MIDDLE * plan.context.model_bytes / line
-            self._node.wake_at(at_s, lambda: self._kill(fault, action.dst))
+            self._node.wake_at(at_s, partial(self._kill, fault, action.dst))
 
     def _strike(self, fault: Fault) -> None:
         if fault.kind == "partition":  # the emulator does it

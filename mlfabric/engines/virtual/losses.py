@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from mlfabric.engines.plan import Fault
 from mlfabric.engines.virtual.agenda import Agenda
@@ -31,12 +33,15 @@ class Losses:
         self._lost_after_s = lost_after_s
         self._cut_off_until: dict[str, float] = {}
         for host, node in nodes.items():
-            node.on("die", lambda src, body, host=host: self.kill(host))
+            node.on("die", partial(self._die, host))
 
     def schedule(self, fault: Fault) -> None:
         """Messages of a host that is cut off wait; the trace of rates holds up its transfers."""
         if fault.kind == "partition" and fault.host is not None:
             self._agenda.watch(fault.at_s, self._cut_off, fault.host, fault.duration_s)
+
+    def _die(self, host: str, src: str, body: Any) -> None:
+        self.kill(host)
 
     def kill(self, host: str) -> None:
         """It does nothing any more, and what it sends or is sent comes to nothing."""

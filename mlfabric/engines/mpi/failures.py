@@ -1,0 +1,63 @@
+"""Which ranks MPI knows to have failed, and how to wait for sends so that no other rank fails."""
+
+from __future__ import annotations
+
+import time
+
+from mpi4py import MPI
+
+LOOK_S = 0.05
+"""Between two looks: asking costs a few microseconds."""
+
+_FAILED = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+
+
+class Failures:
+    """Asks MPI (Open MPI with ULFM) now and then."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self._comm = comm
+        self._known: set[int] = set()
+        self._next_look = 0.0
+
+    def new(self) -> list[int]:
+        """Ranks that have failed since the last call that looked."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return []
+        self._next_look = now + LOOK_S
+        failed = self._comm.Get_failed()
+        ranks = failed.Translate_ranks(list(range(failed.Get_size())), self._comm.Get_group())
+        found = [rank for rank in ranks if rank not in self._known]
+        self._known.update(found)
+        failed.Free()
+        return found
+
+
+def is_over(send: MPI.Request) -> bool:
+    """Whether a send has ended, well or not.
+
+    `Test` alone would itself end a send to a rank that has failed; when the transport then drops
+    the send's data, Open MPI 5.0 takes the request for a freed one and aborts the process.
+    """
+    if not send.Get_status():
+        return False
+    came_to_an_end(send)
+    return True
+
+
+def came_to_an_end(request: MPI.Request) -> bool:
+    """Whether a request has ended, and well: one of a rank that has failed never does."""
+    if request == MPI.REQUEST_NULL:  # it has ended already, and not well
+        return False
+    try:
+        return bool(request.Test())
+    except MPI.Exception as error:
+        if error.Get_error_class() not in _FAILED:
+            raise
+        return False
+
+
+def is_failure(error: MPI.Exception) -> bool:
+    """Whether MPI complains of a rank that has failed."""
+    return error.Get_error_class() in _FAILED
