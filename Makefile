@@ -17,7 +17,7 @@ PARTIAL := $(VENV)/.partial
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --progress-bar off
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test lint bench reproduce-figures gpu-wheels mlflow-ui
+.PHONY: help setup lock test lint bench faults reproduce-figures gpu-wheels mlflow-ui
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ lint: $(STAMP) ## formatter, linter, types, import rules
 
 bench: $(STAMP) ## benchmarks; writes results/bench/<name>.json with the ratios they claim (ARGS='scale')
 	@$(PY) -m experiments.bench $(ARGS)
+
+faults: $(STAMP) ## randomised faults on the virtual clock and real ranks; writes results/bench/faults.json (ARGS='--virtual 300 --real 24')
+	@$(PY) -m experiments.faults $(ARGS)
 
 reproduce-figures: $(STAMP) ## run what the figures need, then draw (PROFILE=smoke|laptop|full|paper FIGURES=fig4,table1)
 	@$(PY) -m experiments.reproduce --profile $(PROFILE) $(if $(FIGURES),--figures $(FIGURES))

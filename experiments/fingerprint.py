@@ -20,6 +20,7 @@ _APART = tuple(
     for name in (
         *(
             "bench/",
+            "faults/",
             "gpus.py",
             "gpus_nccl.py",
             "child.py",

@@ -84,7 +84,9 @@ def run_in_bubble(
     events: Sequence[RateEvent],
     mpi: MpiLibrary,
     program: Sequence[str],
+    *,
+    tolerant: bool = False,
 ) -> None:
     """Run one rank of a program on each emulated host; CalledProcessError where that fails."""
-    ranks = mpi_command(len(bandwidths), "netns", program, mpi)
+    ranks = mpi_command(len(bandwidths), "netns", program, mpi, tolerant=tolerant)
     subprocess.run(bubble_command(folder, bandwidths, "cubic", events, ranks, mpi), check=True)

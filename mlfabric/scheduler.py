@@ -266,7 +266,8 @@ class Scheduler:
         return [self._apply(arrived)] if complete and self._replica_allows(arrived) else []
 
     def _replica_allows(self, groups: Sequence[OpenGroup]) -> bool:
-        return self._follower is None or self._follower.allows(groups)
+        follower = self._follower
+        return follower is None or follower.promoted or follower.allows(groups)
 
     def _follow(self, follower: Follower) -> list[Action]:
         """What the replica can do by now; once it serves and has all, it follows nobody."""
@@ -344,7 +345,7 @@ class Scheduler:
         self._arrived -= len(groups)
         members = [update for group in groups for update in group.members]
         before, self.version = self.version, self.version + len(members)
-        if self._follower is not None:
+        if self._follower is not None and not self._follower.promoted:
             self._follower.committed(groups, before)
         self._aged = True
         return CommitGroup(

@@ -25,8 +25,8 @@ Seen = list[tuple[NDArray[Any], int, float]]
 class Counting:
     """A worker's update adds 1 to each of the entries: the model tells how many it holds."""
 
-    def __init__(self, worker: int) -> None:
-        self._ones = np.ones(SIZE, np.int32)
+    def __init__(self, worker: int, size: int = SIZE) -> None:
+        self._ones = np.ones(size, np.int32)
 
     def warm_up(self) -> None:
         """Nothing is to be warmed up."""
@@ -52,25 +52,27 @@ def carry_out(schedule: Schedule) -> tuple[Rows, Seen]:
     return run(_plan(schedule), model, Counting, look, lambda elapsed_s, counts: None), seen
 
 
+def context_of(schedule: Schedule) -> PolicyContext:
+    """Equal links; an update takes as long to send as to compute."""
+    return PolicyContext(
+        server="server",
+        workers=schedule.hosts[2 : 2 + WORKERS],
+        line_bytes_per_s=dict.fromkeys(schedule.hosts, RATE),
+        model_bytes=int(RATE * COMPUTE_S),
+        chunk_bytes=10_000,
+        straggler_period_s=1.5,
+        seed=schedule.seed,
+        options=_options(schedule),
+        replication=schedule.replication,
+    )
+
+
 def _plan(schedule: Schedule) -> VirtualPlan:
-    """Equal links but for two slow ones; an update takes as long to send as to compute."""
-    workers = tuple(f"w{number + 1}" for number in range(WORKERS))
-    apart = () if schedule.replication is None else (schedule.replication.host,)
-    hosts = ("scheduler", "server", *workers, *apart)
+    hosts = schedule.hosts
     return VirtualPlan(
         hosts=hosts,
         policy=schedule.policy,
-        context=PolicyContext(
-            server="server",
-            workers=workers,
-            line_bytes_per_s=dict.fromkeys(hosts, RATE),
-            model_bytes=int(RATE * COMPUTE_S),
-            chunk_bytes=10_000,
-            straggler_period_s=1.5,
-            seed=schedule.seed,
-            options=_options(schedule),
-            replication=schedule.replication,
-        ),
+        context=context_of(schedule),
         conserved=True,
         step_scale=1.0,
         nominal_s=COMPUTE_S,
@@ -79,7 +81,7 @@ def _plan(schedule: Schedule) -> VirtualPlan:
         snapshot_interval_s=0.1,
         faults=schedule.faults,
         link_bytes_per_s={Link(h, way): RATE for h in hosts for way in ("egress", "ingress")},
-        rate_events=_rate_events(schedule),
+        rate_events=rate_events(schedule),
         max_updates=None,
         wire=Wire(byte_scale=RATE * COMPUTE_S / (4 * SIZE)),
         message_s=0.001,
@@ -93,7 +95,8 @@ def _plan(schedule: Schedule) -> VirtualPlan:
     )
 
 
-def _rate_events(schedule: Schedule) -> tuple[RateEvent, ...]:
+def rate_events(schedule: Schedule) -> tuple[RateEvent, ...]:
+    """Two slow links from the first second on, and what is cut off for a while."""
     events = [RateEvent(1.0, host, factor) for host, factor in schedule.slow]
     factors = dict(schedule.slow)
     for fault in schedule.faults:

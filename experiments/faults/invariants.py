@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from experiments.faults.counting import SIZE, Rows, Seen
+from experiments.faults.counting import Rows, Seen
 from experiments.faults.schedules import WORKERS, Schedule
 
 STUCK_S = 5.0
@@ -40,7 +40,7 @@ def counts_are_conserved(schedule: Schedule, rows: Rows, seen: Seen) -> str | No
         for row in applied:
             if row["version_applied"] < version and row["id"] not in lost:
                 held[row["worker"]] = max(held.get(row["worker"], 0), row["iteration"] + 1)
-        if model.sum() != SIZE * sum(held.values()) and not lost:
+        if model[0] != sum(held.values()) and not lost:
             return f"version {version} at {elapsed_s:.1f} s holds {model[0]}, not {held}"
     return None
 
@@ -65,7 +65,7 @@ def replica_is_near(schedule: Schedule, rows: Rows, seen: Seen) -> str | None:
     if schedule.replication is None or schedule.replication.kind != "bounded":
         return None
     bounds = [row["bound"] for row in of(rows, "promise") if row["bound"] is not None]
-    most = max(max(bounds, default=0.0), WORKERS * SIZE)
+    most = max(max(bounds, default=0.0), WORKERS * len(seen[0][0]))
     for row in of(rows, "distance"):
         if row["distance"] > most:
             return f"{row['distance']} from the server at {row['elapsed_s']:.1f} s, bound {most}"

@@ -34,6 +34,13 @@ class Schedule:
     slow: tuple[tuple[str, float], ...]
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """In the order of ranks."""
+        workers = tuple(f"w{number + 1}" for number in range(WORKERS))
+        apart = () if self.replication is None else (self.replication.host,)
+        return ("scheduler", "server", *workers, *apart)
+
+    @property
     def label(self) -> str:
         """What tells it from others."""
         kind = "none" if self.replication is None else self.replication.kind

@@ -46,12 +46,12 @@ def is_over(send: MPI.Request) -> bool:
     return True
 
 
-def came_to_an_end(request: MPI.Request) -> bool:
+def came_to_an_end(request: MPI.Request, status: MPI.Status | None = None) -> bool:
     """Whether a request has ended, and well: one of a rank that has failed never does."""
     if request == MPI.REQUEST_NULL:  # it has ended already, and not well
         return False
     try:
-        return bool(request.Test())
+        return bool(request.Test(status))
     except MPI.Exception as error:
         if error.Get_error_class() not in _FAILED:
             raise

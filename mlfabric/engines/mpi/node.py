@@ -52,7 +52,9 @@ class Node:
         self.rank = comm.Get_rank()
         self.host = plan.hosts[self.rank]
         pacing = Pacing(self._link_bytes_per_s) if plan.paced else None
-        self.transport = Transport(comm, plan.context.chunk_bytes, pacing)
+        self.transport = Transport(
+            comm, plan.context.chunk_bytes, pacing, tolerant=plan.fault_tolerant
+        )
         self.news = News()
         self._pauses = Pauses(self.news)
         self.waits: dict[str, str] = {}
@@ -157,9 +159,12 @@ class Node:
         """Send nothing to a rank that has failed, and tell whoever decides that it is lost."""
         for rank in self._failures.new():
             self.transport.forget(rank)
-            if rank == SCHEDULER_RANK:
+            if rank == SCHEDULER_RANK and self.stopping:
+                self.may_go = True  # it has said so, and gone itself
+            elif rank == SCHEDULER_RANK:
                 raise SchedulerLost(f"{self.plan.scheduler} is lost: nobody keeps time or plans")
-            self.send(self.plan.scheduler, "suspect", self.plan.hosts[rank])
+            else:
+                self.send(self.plan.scheduler, "suspect", self.plan.hosts[rank])
         return False
 
     def _lose(self, src: str, host: str) -> None:

@@ -45,6 +45,11 @@ ENDING_CHUNKS = 1
 
 NEWS_SHARE = 0.25
 
+PARTING_S = 3.0
+LAST_WORDS_S = 0.5
+"""Once ranks have failed: the longest wait for what others say last, and how long our own may
+take to get there."""
+
 _HEAD = struct.Struct(">I")
 """Length of a control message; what follows the message is attached data."""
 
@@ -218,10 +223,19 @@ class Transport:
 
     `on_message(src, message)` gets control messages, `on_stream(stream)` the announcement of a
     stream, `on_chunk(stream)` every arrival of a chunk, the last included, and `on_cut(stream)` the
-    end of a stream that its sender has cut short. With `pacing`, streams keep to its rates.
+    end of a stream that its sender has cut short. With `pacing`, streams keep to its rates. With
+    `tolerant` it goes on without ranks that fail: each is listened to by itself, as MPI lets nobody
+    listen to all while there are failures that it does not hold for acknowledged.
     """
 
-    def __init__(self, comm: MPI.Intracomm, chunk_bytes: int, pacing: Pacing | None = None) -> None:
+    def __init__(
+        self,
+        comm: MPI.Intracomm,
+        chunk_bytes: int,
+        pacing: Pacing | None = None,
+        *,
+        tolerant: bool = False,
+    ) -> None:
         self.comm = comm
         self.rank = comm.Get_rank()
         self.size = comm.Get_size()
@@ -238,9 +252,14 @@ class Transport:
         self._outgoing: list[Outgoing] = []
         self._incoming: list[IncomingChunks] = []
         self._control_sends: deque[tuple[int, MPI.Request]] = deque()
+        sources = range(self.size) if tolerant else (MPI.ANY_SOURCE,)
         largest = _HEAD.size + MAX_CONTROL_BYTES + chunk_bytes
-        self._buffers = deque(np.empty(largest, np.uint8) for _ in range(CONTROL_RECEIVES))
-        self._control = deque(self._listen(buffer) for buffer in self._buffers)
+        self._control = {
+            source: deque(
+                self._listen(source, np.empty(largest, np.uint8)) for _ in range(CONTROL_RECEIVES)
+            )
+            for source in sources
+        }
 
     @property
     def busy(self) -> bool:
@@ -331,6 +350,8 @@ class Transport:
         for incoming in [incoming for incoming in self._incoming if incoming.src == rank]:
             incoming.abandon()
             self._incoming.remove(incoming)
+        for _, listening in self._control.pop(rank, ()):
+            _cancel(listening)
         self._limbo += [request for dst, request in self._control_sends if dst == rank]
         self._control_sends = deque(pair for pair in self._control_sends if pair[0] != rank)
 
@@ -343,54 +364,48 @@ class Transport:
         """Finish sending, wait until all ranks have, and take in what nobody waits for any more.
 
         Every rank must close; MPI may be finalized afterwards: some complain of a message left.
+        Where ranks have failed nobody is waited for long, and MPI is not to be finalized.
         """
+        until = time.monotonic() + PARTING_S if self._gone else math.inf
         self.on_message = self.on_stream = self.on_chunk = self.on_cut = None
-        self._poll_until(lambda: not self._outgoing and not self._control_sends)
+        self._poll_until(lambda: not self._outgoing and not self._control_sends, until)
         for rank in range(self.size):  # after all else that this rank has sent there
             self.send(rank, ("bye",))
-        self._poll_until(lambda: len(self._byes | self._gone) == self.size)
-        self._poll_until(lambda: not self._control_sends)
+        self._poll_until(lambda: len(self._byes | self._gone) == self.size, until)
+        self._poll_until(lambda: not self._control_sends, until)
+        if self._gone:  # what is said last must get through before the connections are closed
+            self._poll_until(lambda: False, time.monotonic() + LAST_WORDS_S)
+            return
         for incoming in self._incoming:
             incoming.abandon()
-        for listening in self._control:
-            _cancel(listening)
-        if not self._gone:  # MPI is not finalized where ranks have failed
-            drain(self.comm)
+        for posted in self._control.values():
+            for _, listening in posted:
+                _cancel(listening)
+        drain(self.comm)
 
-    def _poll_until(self, finished: Callable[[], bool]) -> None:
-        while not finished():
+    def _poll_until(self, finished: Callable[[], bool], until: float) -> None:
+        while not finished() and time.monotonic() < until:
             if not self.poll():
                 time.sleep(0.001)
 
-    def _listen(self, buffer: Bytes) -> MPI.Request:
-        return self.comm.Irecv([buffer, MPI.BYTE], MPI.ANY_SOURCE, CONTROL_TAG)
+    def _listen(self, source: int, buffer: Bytes) -> tuple[Bytes, MPI.Request]:
+        return buffer, self.comm.Irecv([buffer, MPI.BYTE], source, CONTROL_TAG)
 
     def _poll_control(self) -> bool:
         while self._control_sends and is_over(self._control_sends[0][1]):
             self._control_sends.popleft()
         status = MPI.Status()
         moved = False
-        while self._has_come(self._control[0], status):
-            moved = True
-            self._control.popleft()
-            buffer = self._buffers.popleft()
-            src, (length,) = status.Get_source(), _HEAD.unpack_from(buffer.data)
-            message = decode(buffer.data[_HEAD.size : _HEAD.size + length])
-            attached = buffer[_HEAD.size + length : status.Get_count()].copy()
-            self._buffers.append(buffer)
-            self._control.append(self._listen(buffer))
-            self._receive(src, message, attached)
+        for source, posted in self._control.items():
+            while came_to_an_end(posted[0][1], status):
+                moved = True
+                buffer, _ = posted.popleft()
+                src, (length,) = status.Get_source(), _HEAD.unpack_from(buffer.data)
+                message = decode(buffer.data[_HEAD.size : _HEAD.size + length])
+                attached = buffer[_HEAD.size + length : status.Get_count()].copy()
+                posted.append(self._listen(source, buffer))
+                self._receive(src, message, attached)
         return moved
-
-    def _has_come(self, listening: MPI.Request, status: MPI.Status) -> bool:
-        """A receive from anybody complains of a failed rank until that is acknowledged."""
-        try:
-            return bool(listening.Test(status))
-        except MPI.Exception as error:
-            if not is_failure(error):
-                raise
-            self.comm.Ack_failed()
-            return False
 
     def _receive(self, src: int, message: Any, attached: Bytes) -> None:
         match message:

@@ -80,7 +80,8 @@ class Replica:
             self._included[worker_of(name)] = sequence(name)
         if self._shard.node.on_applied is not None:
             self._shard.node.on_applied(self._store.model, self._store.version)
-        self._shard.follow(self._store.model, self._store.version)
+        show = self._shard.follow if self._server is None else self._shard.snapshot
+        show(self._store.model, self._store.version)
 
     def _promote(self, src: str, host: str) -> None:
         """Serve from now on."""
