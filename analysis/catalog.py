@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.figures import (
     claim_halving,
+    failover,
     fig1,
     fig2,
     fig3,
@@ -44,6 +45,7 @@ FROM_RUNS: dict[str, Any] = {
     "fig10": fig10,
     "scale": scale,
     "replication": replication,
+    "failover": failover,
     "claim_halving": claim_halving,
 }
 FROM_MEASUREMENTS: dict[str, Any] = {
@@ -74,5 +76,6 @@ TITLES = {
     "transport": "Transport and all-reduce at link speed",
     "scale": "Clusters of 10 to 1,000 workers",
     "replication": "What a replica costs, and how closely it follows",
+    "failover": "A host is killed in mid-run",
 }
 """In the order of the report: what the paper claims first."""

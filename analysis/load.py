@@ -29,7 +29,7 @@ from analysis.variants import variants_of
 COLUMNS = [
     *["run_id", "experiment_id", "fingerprint", "status", "started_ms", "folder"],
     *CELL,
-    *["aggregation", "engine", "workers", "servers", "colocated", "replication"],
+    *["aggregation", "engine", "workers", "servers", "colocated", "replication", "fault"],
     *["metric_name", "final_metric", "elapsed_s", "target", "time_to_target_s"],
     *["updates_applied", "mean_delay", "delay_bound"],
 ]
@@ -207,6 +207,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         "servers": config["cluster"].get("servers"),
         "colocated": config["cluster"].get("colocated"),
         "replication": replication_name(config["replication"]),
+        "fault": config["fault"]["name"],
     }
 
 

@@ -12,7 +12,16 @@ from analysis.errors import AnalysisError
 
 CELL = ["workload", "cluster", "network", "compute", "policy", "seed"]
 # What else may tell a figure's cells apart; null where it does not apply or a plan has none.
-DETAILS = ["aggregation", "engine", "delay_bound", "workers", "servers", "colocated", "replication"]
+DETAILS = [
+    "aggregation",
+    "engine",
+    "delay_bound",
+    "workers",
+    "servers",
+    "colocated",
+    "replication",
+    "fault",
+]
 PLANNED = ["fingerprint", *CELL, *DETAILS]
 
 

@@ -58,6 +58,7 @@ class PlannedRun:
             "servers": config.cluster.servers,
             "colocated": config.cluster.colocated,
             "replication": replication_name(dataclasses.asdict(config.replication)),
+            "fault": config.fault.name,
             "seed": config.seed,
         }
 

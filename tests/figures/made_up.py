@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 
-SERVERS = {"servers": 1, "colocated": False, "replication": None}
+SERVERS = {"servers": 1, "colocated": False, "replication": None, "fault": "none"}
 POLICIES = ("mlfabric_a", "ring_allreduce", "async_ps")
 LEVELS = {
     "resnet_mnist5k": ("heldout_loss", 2.3, 0.15),
@@ -149,6 +149,7 @@ class Store:
             "cluster": cluster,
             "policy": {"name": run.policy},
             "replication": {"name": "none"},
+            "fault": {"name": "none"},
         }
         if run.aggregation is not None:
             config["policy"]["aggregation"] = run.aggregation
