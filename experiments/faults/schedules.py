@@ -59,13 +59,14 @@ def draw(seed: int) -> Schedule:
     replication = (
         _replication(rng) if planned else rng.choice((None, Replication("replica", "chain")))
     )
+    aggregation = rng.choice(("none", "paper", "pipelined")) if planned else "none"
     return Schedule(
         seed,
         policy,
-        rng.choice(("none", "paper", "pipelined")) if planned else "none",
+        aggregation,
         rng.choice((None, 3, 10)) if policy == "mlfabric_a" else None,
         replication,
-        _faults(rng, planned, replication),
+        _faults(rng, replication, sums=aggregation != "none", outlives_server=planned),
         tuple((f"w{w}", rng.choice((0.1, 0.25, 0.5))) for w in rng.sample(range(1, 7), 2)),
     )
 
@@ -80,13 +81,13 @@ def _replication(rng: random.Random) -> Replication | None:
 
 
 def _faults(
-    rng: random.Random, planned: bool, replication: Replication | None
+    rng: random.Random, replication: Replication | None, *, sums: bool, outlives_server: bool
 ) -> tuple[Fault, ...]:
     """Whoever is left when a fault comes can go on without its victim."""
     victims = [f"w{number}" for number in range(1, WORKERS + 1)]
-    others: list[str | None] = [None] if planned else []
+    others: list[str | None] = [None] if sums else []
     others += ["replica"] if replication else []
-    others += ["server"] if replication and planned else []
+    others += ["server"] if replication and outlives_server else []
     found, at_s = [], QUIET_S + rng.uniform(0.0, 2.0)
     for _ in range(rng.choice((1, 1, 2, 3))):
         if rng.random() < 0.15:

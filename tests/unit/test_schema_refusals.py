@@ -146,6 +146,34 @@ REFUSALS = [
         "replication=bounded engine=virtual cluster=paper workload.timing_only=true",
         "replication=bounded: must be none or chain with workload.timing_only=true, where updates",
     ),
+    (
+        "fault=server_kill",
+        "fault=server_kill: must be another with replication=none",
+    ),
+    ("fault=replica_kill", "fault=replica_kill: must be another with replication=none"),
+    (
+        "fault=server_kill policy=async_ps replication=chain",
+        "fault=server_kill: must be another with policy=async_ps, which runs beside the server",
+    ),
+    (
+        "fault=worker_kill policy=ring_allreduce",
+        "fault=worker_kill: must be none with policy=ring_allreduce, which needs every worker",
+    ),
+    (
+        "fault=worker_kill cluster.servers=2",
+        "fault=worker_kill: must be none with several servers, or servers beside workers",
+    ),
+    (
+        "fault=aggregator_kill policy.aggregation=none",
+        "fault=aggregator_kill: must be another where nothing is summed on the way",
+    ),
+    ("fault=worker_kill fault.host=w9", "fault.host=w9: must be one of w1, w2, w3, w4, w5, w6, w7"),
+    ("fault=partition fault.host=replica", "fault.host=replica: must be one of server, w1, w2,"),
+    ("fault=worker_kill fault.at_s=60", "fault.at_s=60: must be below engine.max_seconds=60"),
+    ("fault=worker_kill fault.at_s=0", "fault.at_s=0: must be a number, above 0"),
+    ("fault=worker_kill engine.mpi=mpich", "engine.mpi=mpich: must be openmpi with"),
+    ("engine.fault_tolerance=true engine.mpi=mpich", "engine.mpi=mpich: must be openmpi with"),
+    ("fault=earthquake", "fault=earthquake: unknown choice; must be one of aggregator_kill, none,"),
     ("replication=some", "replication=some: unknown choice; must be one of bounded, chain, none"),
     ("replication.bound_rounds=2", "replication.bound_rounds: unknown key"),
     (
