@@ -41,6 +41,10 @@ class Finding:
     missed: int = 0
     reason: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.holds is None and self.reason is None:
+            object.__setattr__(self, "reason", "too few runs with a result to tell")
+
     @property
     def indicative(self) -> bool:
         """Whether too few runs stand behind it for a claim."""

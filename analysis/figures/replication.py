@@ -57,7 +57,9 @@ def draw(recorded: Recorded) -> Figure:
     handles, labels = measured[0].get_legend_handles_labels()
     runs_each = int(runs.groupby(["scheme", "setting"]).size().min())
     title = f"{', '.join(sorted(set(runs['policy'])))}, {repetitions(runs_each)}"
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, title=title, title_fontsize=7.5)
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=4, title=title, title_fontsize=7.5
+    )
     return figure
 
 
