@@ -320,6 +320,10 @@ class Scheduler:
         self._pulls.moved(self._server, self._workers)
         if self._follower is not None:
             self._follower.promoted = True
+            for copy in self._follower.copies():  # all else waits for these now
+                if copy.key is not None:
+                    self._queue.remove(copy)
+                    self._queue.add(copy, (-1, next(self._numbers), 0))
         self._promoting = True
 
     def _give_up(self, group: OpenGroup) -> None:

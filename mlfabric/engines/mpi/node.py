@@ -69,7 +69,11 @@ class Node:
         self._coordinators = coordinator_hosts(plan)
         self._plans_transfers = plans_transfers(plan)
         self._rank_of = {host: rank for rank, host in enumerate(plan.hosts)}
-        self._records = Records(plan.run_dir, self.rank) if plan.run_dir else NoRecords()
+        self._records = (
+            Records(plan.run_dir, self.rank, at_once=plan.fault_tolerant)
+            if plan.run_dir
+            else NoRecords()
+        )
         self._computation: Computation | None = None
         self._computed: Callable[[int, Payload], None] | None = None
         self._alarms = Alarms()

@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 
 
 class Records:
-    """Rows of one rank as JSON lines; may be used by several threads."""
+    """Rows of one rank as JSON lines; may be used by several threads.
 
-    def __init__(self, run_dir: Path, rank: int) -> None:
+    With `at_once` each row is written when it is added: its rank may die.
+    """
+
+    def __init__(self, run_dir: Path, rank: int, *, at_once: bool) -> None:
         folder = run_dir / "records"
         folder.mkdir(exist_ok=True)
-        self._file = (folder / f"rank-{rank:02d}.jsonl").open("x", encoding="utf-8")
+        path = folder / f"rank-{rank:02d}.jsonl"
+        self._file = path.open("x", encoding="utf-8", buffering=1 if at_once else -1)
         self._lock = threading.Lock()
 
     def add(self, row: str, **values: Any) -> None:
