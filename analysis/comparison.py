@@ -79,7 +79,7 @@ def told(ratio: Ratio) -> str:
     ends = "" if np.isnan(ratio.low) else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
     place = f"{ratio.setting}: " if ratio.setting else ""
     if ratio.median == 0:
-        return f"{place}{ratio.variant} missed the target in most of {ratio.n} runs"
+        return f"{place}{ratio.variant} missed the target (median of n = {ratio.n})"
     return (
         f"{place}{ratio.variant} over {ratio.baseline}, {what}:"
         f" {ratio.median:.2f}{ends} (n = {ratio.n})"

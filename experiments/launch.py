@@ -28,6 +28,7 @@ from mlfabric.emulation.stragglers import write_trace
 from mlfabric.errors import EmulationUnavailable
 
 KILL_S = 5.0
+_SCHEDULER_LOST = "SchedulerLost: "
 _KILLED = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 _DIED = re.compile(
@@ -109,6 +110,8 @@ class Launch:
         stories = sorted(self._run_dir.glob("failure-*.txt"), key=lambda p: p.stat().st_mtime_ns)
         for path in stories:
             story = path.read_text(encoding="utf-8").strip()
+            if _SCHEDULER_LOST in story:
+                return f"{self._config.hosts[0]} was lost: nobody plans or keeps time"
             if story:  # a full disk leaves an empty one
                 rank = int(path.stem.split("-")[1])
                 return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"

@@ -86,7 +86,15 @@ def run_in_bubble(
     program: Sequence[str],
     *,
     tolerant: bool = False,
+    timeout_s: float | None = None,
 ) -> None:
-    """Run one rank of a program on each emulated host; CalledProcessError where that fails."""
+    """Run one rank of a program on each emulated host.
+
+    CalledProcessError where that fails, TimeoutExpired where it does not end in time.
+    """
     ranks = mpi_command(len(bandwidths), "netns", program, mpi, tolerant=tolerant)
-    subprocess.run(bubble_command(folder, bandwidths, "cubic", events, ranks, mpi), check=True)
+    subprocess.run(
+        bubble_command(folder, bandwidths, "cubic", events, ranks, mpi),
+        check=True,
+        timeout=timeout_s,
+    )

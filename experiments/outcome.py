@@ -63,10 +63,22 @@ def result_line(summary: Mapping[str, Any]) -> str:
         f"{summary['updates_applied']} updates applied, {summary['updates_dropped']} dropped"
         f" in {summary['elapsed_s']:.1f} s"
     )
+    counts += _fault_line(summary)
     if summary["timing_only"]:
         return f"{counts}, nothing trained"
     final = "not finite" if summary["final_metric"] is None else f"{summary['final_metric']:.4g}"
     return f"{counts}, {summary['metric_name']} {final}{target}"
+
+
+def _fault_line(summary: Mapping[str, Any]) -> str:
+    """What was done to a host, and what came of it; "" where nothing was."""
+    if summary.get("fault_s") is None:
+        return ""
+    told = f"; {summary['fault']} of {summary['fault_host']} at {summary['fault_s']:.1f} s"
+    if summary["recovery_s"] is None:
+        return told
+    lost = summary["lost_updates"]
+    return f"{told}, went on after {summary['recovery_s']:.2f} s, {lost} applied updates lost"
 
 
 def sweep_summary(jobs: Sequence[tuple[str, Outcome]], planned: int) -> str:

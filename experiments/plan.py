@@ -17,7 +17,7 @@ from experiments.sections import (
     PartitionConfig,
     WorkerKillConfig,
 )
-from mlfabric.emulation.spec import RateEvent
+from mlfabric.emulation.spec import NO_LINK, RateEvent
 from mlfabric.emulation.stragglers import (
     ComputeStragglers,
     NetworkStragglers,
@@ -39,9 +39,6 @@ TRACE_MARGIN_S = 60.0
 """How far the straggler trace reaches past the time limit."""
 
 _FACTORS_AT_ONCE = 256
-
-NO_LINK = 1e-6
-"""What a link that is down keeps of its rate: nothing gets through in a run's time [ours]."""
 
 _VICTIMS = {
     "server_kill": "server",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_LAPTOP_BATCH = 8
 
+LEAST_SILENCE_S = 3.0
+
 MAX_RANKS = 202
 """Scheduler, servers and workers that are ranks of their own, at most [ours]."""
 
@@ -95,25 +97,59 @@ def _bound_is_scheduled(config: RunConfig) -> str | None:
 
 
 def _fault_has_a_victim(config: RunConfig) -> str | None:
-    fault, policy = config.fault, config.policy
+    fault, policy, cluster = config.fault, config.policy, config.cluster
     if fault.name == "none":
         return None
-    place, told = policies.place(policy.name), f"fault={fault.name}"
-    if place in ("workers", "library"):
-        return f"{told}: must be none with policy={policy.name}, which needs every worker"
-    if config.cluster.servers > 1 or config.cluster.colocated:
-        return f"{told}: must be none with several servers, or servers beside workers"
+    place, by = policies.place(policy.name), f"with fault={fault.name}"
+    for key, plain in (("servers", 1), ("colocated", False)):
+        asked = getattr(cluster, key)
+        if asked != plain:
+            return f"cluster.{key}={shown(asked)}: must be {shown(plain)} {by}"
     if fault.name == "server_kill" and place == "server":
-        return f"{told}: must be another with policy={policy.name}, which runs beside the server"
+        scheduled = ", ".join(n for n in policies.names() if policies.place(n) == "scheduler")
+        return f"policy={policy.name}: must be one of {scheduled} {by}: its logic is on the server"
     if fault.name in ("server_kill", "replica_kill") and config.replication.name == "none":
-        return f"{told}: must be another with replication=none"
-    if fault.name == "aggregator_kill" and getattr(policy, "aggregation", "none") == "none":
-        return f"{told}: must be another where nothing is summed on the way (policy.aggregation)"
+        return f"replication=none: must be chain or bounded {by}"
+    if fault.name == "aggregator_kill" and not _sums_on_the_way(config):
+        return f"policy.aggregation: must be paper or pipelined, by mlfabric_a, _s or _ssp, {by}"
+    if fault.name in ("worker_kill", "aggregator_kill") and cluster.workers < 2:
+        return f"cluster.workers={cluster.workers}: must be at least 2 {by}"
     host = getattr(fault, "host", None)
-    hosts = config.cluster.worker_hosts if fault.name == "worker_kill" else config.hosts[1:]
+    hosts = cluster.worker_hosts if fault.name == "worker_kill" else config.hosts[1:]
     if host is not None and host not in hosts:
         return f"fault.host={host}: must be one of {', '.join(hosts)}"
+    if fault.name == "partition" and not config.rates_are_ours:
+        return "fault=partition: must be another where no link is shaped (engine.emulation=none)"
     return None
+
+
+def _sums_on_the_way(config: RunConfig) -> bool:
+    asked = getattr(config.policy, "aggregators", 0)
+    return getattr(config.policy, "aggregation", "none") != "none" and asked != 0
+
+
+def _lone_workers_are_needed(config: RunConfig) -> str | None:
+    """A collective cannot go on without one of its workers."""
+    if not config.fault_tolerant or not policies.is_collective(config.policy.name):
+        return None
+    asked = "engine.fault_tolerance=true"
+    if config.fault.name != "none":
+        asked = f"fault={config.fault.name}"
+    plain = asked.partition("=")[0]
+    return (
+        f"{asked}: {plain} must be {'false' if 'tolerance' in plain else 'none'} with"
+        f" policy={config.policy.name}, which needs every worker"
+    )
+
+
+def _silence_is_longer_than_heartbeats(config: RunConfig) -> str | None:
+    engine = config.engine
+    if not isinstance(engine, MpiEngineConfig) or engine.lost_after_s >= LEAST_SILENCE_S:
+        return None
+    return (
+        f"engine.lost_after_s={engine.lost_after_s:g}: must be at least {LEAST_SILENCE_S:g} with"
+        " engine=mpi, as ranks are heard once a second"
+    )
 
 
 def _fault_is_in_time(config: RunConfig) -> str | None:
@@ -383,7 +419,9 @@ RULES: tuple[Callable[[RunConfig], str | None], ...] = (
     _servers_have_hosts,
     _replica_has_one_server,
     _bound_is_scheduled,
+    _lone_workers_are_needed,
     _fault_has_a_victim,
+    _silence_is_longer_than_heartbeats,
     _fault_is_in_time,
     _survivors_have_ulfm,
     _some_are_waited_for,

@@ -60,11 +60,16 @@ def distances(folder: Path) -> Iterator[dict[str, Any]]:
     """
     kept = {_tick(row): row for row in Tail(folder / f"index-{REPLICA}.jsonl").rows()}
     for row in Tail(folder / "index-0.jsonl").rows():
-        if _tick(row) in kept:
+        if _tick(row) in kept and _rank(row) != _rank(kept[_tick(row)]):  # not of one promoted
             files = (row["file"], kept[_tick(row)]["file"])
             model, copy = (np.load(folder / name, allow_pickle=False) for name in files)
             told = {"elapsed_s": row["elapsed_s"], "version": row["version"]}
             yield {**told, "distance": distance(model, copy)}
+
+
+def _rank(row: Row) -> str:
+    """Who has taken it, from its file's name."""
+    return str(row["file"]).split("-")[1]
 
 
 def _tick(row: Row) -> float:

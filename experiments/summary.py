@@ -59,7 +59,7 @@ def finished(config: RunConfig, run_id: str | None, metric: Metric, records: Rec
         "bytes_by_link": bytes_by_link(records.transfers),
         "push_bytes": _bytes_of(records.transfers, "update", "sum", "share"),
         "pull_bytes": _bytes_of(records.transfers, "model"),
-        "replica_bytes": _bytes_of(records.transfers, "copy", "chain"),
+        "replica_bytes": _bytes_of(records.transfers, "copy", "chain", "state"),
         "divergence": divergence(records),
         **consequences(records.events),
         "compute_overrun_fraction": overrun_fraction(records.computations),
@@ -82,6 +82,8 @@ def find_flaw(config: RunConfig, records: Records) -> str | None:
     delays, bound = records.updates["delay"][_applied(records.updates)], config.delay_bound
     if bound is not None and (delays > bound).any():
         return f"an update of delay {delays.max()} was applied; the bound is {bound}"
+    if config.fault.name != "none" and not any(row["row"] == "fault" for row in records.events):
+        return f"fault={config.fault.name} did not come about before the run ended"
     overran = overrun_fraction(records.computations)
     if overran > OVERRUN_LIMIT:
         return (

@@ -28,7 +28,11 @@ class ProtocolError(MlfabricError):
 
 
 class SchedulerLost(MlfabricError):
-    """A rank cannot go on: the scheduler is gone, or holds this rank for gone."""
+    """No rank can go on: the scheduler is gone."""
+
+
+class GivenUp(MlfabricError):
+    """This rank was held for lost: the others go on without it."""
 
 
 class ModelLost(MlfabricError):

@@ -71,6 +71,11 @@ PATIENCES_OF_LARGE_BATCH = (1.0,)
 """What pipelined sums of more than `LARGE_BATCH` updates are tried with; see `Batch`."""
 
 
+BEFORE_ALL, HELD_UP, AT_LEISURE = -1, 0, 2
+"""Ranks of copies to a replica in the queue: all else waits for it, commits may soon, nothing does.
+Groups on their way have 0, planned ones 1."""
+
+
 class Scheduler:
     """One server, its workers, and everything that is waiting or on the wire between them."""
 
@@ -262,16 +267,27 @@ class Scheduler:
     def _commit_iteration(self) -> list[Action]:
         """Apply all groups at once when they hold an update of every worker."""
         arrived = [group for group in self._groups if group.arrived]
-        complete = sum(len(g.members) for g in arrived) >= len(self._workers)
+        complete = self._workers <= {u.worker for group in arrived for u in group.members}
         return [self._apply(arrived)] if complete and self._replica_allows(arrived) else []
 
     def _replica_allows(self, groups: Sequence[OpenGroup]) -> bool:
         follower = self._follower
-        return follower is None or follower.promoted or follower.allows(groups)
+        if follower is None or follower.promoted or follower.allows(groups):
+            return True
+        self._hurry(follower, HELD_UP)
+        return False
+
+    def _hurry(self, follower: Follower, rank: int) -> None:
+        """Copies that wait for room go before what they went behind, in the order of commits."""
+        for copy in follower.copies():
+            if copy.key is not None and copy.key[0] > rank:
+                self._queue.remove(copy)
+                self._queue.add(copy, (rank, next(self._numbers), 0))
 
     def _follow(self, follower: Follower) -> list[Action]:
         """What the replica can do by now; once it serves and has all, it follows nobody."""
         actions: list[Action] = [*follower.due()]
+        actions += [action for copy in follower.take_needless() for action in self._cancel(copy)]
         if (repaired := follower.repair(self.version, self._server)) is not None:
             synchronize, needless = repaired
             actions += [action for copy in needless for action in self._cancel(copy)]
@@ -311,7 +327,6 @@ class Scheduler:
         """The replica serves; what the server had not committed is dropped."""
         if self._replica is None:
             raise ModelLost(f"{self._server} is lost, and no replica has its model")
-        self._orders.append(PromoteReplica(self._replica))
         for group in list(self._groups):
             self._give_up(group)
         self._server, self._replica = self._replica, None
@@ -320,11 +335,9 @@ class Scheduler:
         self._pulls.moved(self._server, self._workers)
         if self._follower is not None:
             self._follower.promoted = True
-            for copy in self._follower.copies():  # all else waits for these now
-                if copy.key is not None:
-                    self._queue.remove(copy)
-                    self._queue.add(copy, (-1, next(self._numbers), 0))
+            self._hurry(self._follower, BEFORE_ALL)
         self._promoting = True
+        self._orders.append(PromoteReplica(self._server))
 
     def _give_up(self, group: OpenGroup) -> None:
         """Drop a group as a whole, wherever its parts are; its workers begin anew."""
@@ -500,8 +513,10 @@ class Scheduler:
 
     def _enqueue_copy(self, group: OpenGroup) -> None:
         if self._follower is not None and not self._follower.promoted:
-            first = 0 if self._follower.is_urgent(group) else 2
-            self._queue.add(self._follower.copy_of(group), (first, next(self._numbers), 0))
+            copy = self._follower.copy_of(group)
+            self._queue.add(copy, (AT_LEISURE, next(self._numbers), 0))
+            if self._follower.is_urgent:
+                self._hurry(self._follower, HELD_UP)
 
     def _start_transfers(self, now: float) -> list[Action]:
         """Start what its links have room for: groups on their way first, then planned ones."""

@@ -41,8 +41,10 @@ class ModelStore:
             self._touched.append((self.version, payload.indices))
 
     def skip(self, updates: int) -> None:
-        """Count updates that are lost."""
+        """Count updates that are lost: what has changed since an earlier version is not known."""
         self.version += updates
+        self._known_since = self.version
+        self._touched.clear()
 
     def state(self) -> Payload:
         """A copy of all that it holds: the model, and what its momentum remembers."""

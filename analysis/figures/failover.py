@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis import style
-from analysis.findings import Finding
+from analysis.findings import Finding, ratio
 from analysis.load import Recorded, read_table
-from analysis.numbers import repetitions
+from analysis.numbers import known, repetitions
 from analysis.stats import MedianInterval
 
 BEFORE_S, AFTER_S = 0.8, 1.6
@@ -63,7 +64,7 @@ def summarize(recorded: Recorded) -> dict[str, Any]:
                 "n": len(own),
                 "detection_s": _median(own["detection_s"]),
                 "recovery_s": _median(own["recovery_s"]),
-                "most_recovery_s": float(own["recovery_s"].max()),
+                "most_recovery_s": known(own["recovery_s"].max()),
                 "lost_updates": int(own["lost_updates"].sum()),
             }
             for (fault, scheme), own in runs.groupby(["fault", "scheme"], sort=False)
@@ -75,13 +76,13 @@ def findings(numbers: dict[str, Any]) -> list[Finding]:
     """A killed host costs little time and no applied update."""
     found = []
     for name, cell in numbers["cells"].items():
-        seconds = cell["most_recovery_s"]
+        seconds = ratio(cell["most_recovery_s"], cell["n"])
         found.append(
             Finding(
                 f"{name}: seconds until updates are applied again ({repetitions(cell['n'])})",
-                round(seconds, 3),
+                seconds,
                 f"at most {RECOVERED_S:g} s",
-                bool(seconds <= RECOVERED_S),
+                isinstance(seconds, float) and seconds <= RECOVERED_S,
                 n=cell["n"],
             )
         )
@@ -102,11 +103,12 @@ def _with_outcome(runs: pd.DataFrame) -> pd.DataFrame:
     names = ("fault_s", "fault_host", "detection_s", "recovery_s", "lost_updates")
     frame = runs.assign(**{name: [one[name] for one in told] for name in names})
     frame["scheme"] = ["none" if pd.isna(name) else name for name in runs["replication"]]
-    return frame[frame["recovery_s"].notna()]
+    frame["recovery_s"] = frame["recovery_s"].astype(float).fillna(math.inf)  # it never went on
+    return frame
 
 
-def _median(values: pd.Series) -> float:
-    return round(MedianInterval().of(values.to_numpy(dtype=float))[0], 4)
+def _median(values: pd.Series) -> float | None:
+    return known(MedianInterval().of(values.to_numpy(dtype=float))[0])
 
 
 def _timeline(axis: Axes, run: Any, title: str) -> None:
@@ -130,14 +132,16 @@ def _timeline(axis: Axes, run: Any, title: str) -> None:
                 hatch=None if row.complete else "////",
             )
     axis.axvline(0.0, color="crimson", linewidth=1.1)
-    axis.axvline(float(run.recovery_s), color="crimson", linestyle="--", linewidth=0.9)
+    if math.isfinite(run.recovery_s):
+        axis.axvline(float(run.recovery_s), color="crimson", linestyle="--", linewidth=0.9)
     names = [f"{host} ✝" if host == run.fault_host else host for host in lanes]
     axis.set_yticks(range(len(lanes)), names, fontsize=5.5)
     axis.set_ylim(len(lanes) - 0.5, -0.5)
     axis.set_xlim(-BEFORE_S, AFTER_S)
     axis.grid(visible=False, axis="y")
     lost = f", {run.lost_updates} applied updates lost" if run.lost_updates else ""
-    axis.set_title(f"{title}: goes on after {float(run.recovery_s):.2f} s{lost}")
+    goes_on = f"goes on after {run.recovery_s:.2f} s" if math.isfinite(run.recovery_s) else "ends"
+    axis.set_title(f"{title}: {goes_on}{lost}")
 
 
 def _lanes(shown: pd.DataFrame) -> list[str]:

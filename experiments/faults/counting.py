@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.faults.schedules import SECONDS, WORKERS, Schedule
-from mlfabric.emulation.spec import RateEvent
+from mlfabric.emulation.spec import NO_LINK, RateEvent
 from mlfabric.engines.virtual import VirtualPlan, Wire, run
 from mlfabric.policies.base import PolicyContext
 from mlfabric.topology import Link
@@ -16,7 +16,6 @@ from mlfabric.topology import Link
 SIZE = 1_000
 RATE = 1e6
 COMPUTE_S = 0.1
-NO_LINK = 1e-6
 
 Rows = list[dict[str, Any]]
 Seen = list[tuple[NDArray[Any], int, float]]

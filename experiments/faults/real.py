@@ -19,8 +19,9 @@ from experiments.shards import ShardedSnapshots, distances
 REAL_SIZE = int(RATE * COMPUTE_S / 4)
 """Entries of a model that takes as long to send as to compute."""
 
-SECONDS = 10.0
+SECONDS = 14.0
 LATEST_S = 6.0
+START_S = 60.0
 """A fault after this would leave no time to see that the run goes on."""
 
 
@@ -50,9 +51,12 @@ def carry_out(schedule: Schedule) -> tuple[Rows, Seen]:
                 library("openmpi"),
                 program,
                 tolerant=True,
+                timeout_s=SECONDS + START_S,
             )
         except subprocess.CalledProcessError as error:
             raise RanksFailed(_story(run_dir, error)) from None
+        except subprocess.TimeoutExpired as error:
+            raise RanksFailed(f"the ranks did not end within {error.timeout:g} s") from None
         return _rows(run_dir), [*ShardedSnapshots(run_dir / "snapshots", 1).models()]
 
 

@@ -9,7 +9,7 @@ from mlfabric.engines.plan import Fault
 from mlfabric.policies.base import Replication
 
 WORKERS = 6
-SECONDS = 12.0
+SECONDS = 17.0
 QUIET_S = 2.0
 """No fault comes before the run is well under way, nor so late that nobody could recover."""
 
@@ -67,8 +67,17 @@ def draw(seed: int) -> Schedule:
         rng.choice((None, 3, 10)) if policy == "mlfabric_a" else None,
         replication,
         _faults(rng, replication, sums=aggregation != "none", outlives_server=planned),
-        tuple((f"w{w}", rng.choice((0.1, 0.25, 0.5))) for w in rng.sample(range(1, 7), 2)),
+        _slow(rng, replication),
     )
+
+
+def _slow(rng: random.Random, replication: Replication | None) -> tuple[tuple[str, float], ...]:
+    """Two workers behind slow links; at times the server or the replica, too."""
+    hosts = [f"w{number}" for number in rng.sample(range(1, WORKERS + 1), 2)]
+    slow = [(host, rng.choice((0.1, 0.25, 0.5))) for host in hosts]
+    if rng.random() < 0.3:
+        slow.append((rng.choice(("server", "replica")) if replication else "server", 0.4))
+    return tuple(slow)
 
 
 def _replication(rng: random.Random) -> Replication | None:

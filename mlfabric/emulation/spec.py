@@ -11,6 +11,9 @@ from typing import Any
 from mlfabric.emulation.hosts import MAX_HOSTS
 from mlfabric.errors import SettingError
 
+NO_LINK = 1e-9
+"""The factor of a link that is down."""
+
 TOLERATED_MISS = 0.05
 """A shaped link that misses its rate by a larger share is reported."""
 

@@ -68,7 +68,7 @@ class Follower:
         self._lost: set[str] = set()
         self._synchronized_to = 0
         self.promoted = False
-        self.lost_updates = 0
+        self._needless: list[Transfer] = []
 
     @property
     def catching_up(self) -> bool:
@@ -95,12 +95,13 @@ class Follower:
         self._copies[group] = copy
         return copy
 
-    def is_urgent(self, group: OpenGroup) -> bool:
-        """Whether the server may soon have to wait for the copy of this group."""
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the server may soon have to wait for copies."""
         if self.bound is None:
             return True
-        coming = math.fsum(update.norm for update in group.members)
-        return self.pending_norm + coming > URGENT_SHARE * self.bound
+        arrived = (update.norm for group in self._copies for update in group.members)
+        return math.fsum((self.pending_norm, *arrived)) > URGENT_SHARE * self.bound
 
     def order_to_send(self, copy: Transfer) -> CopyGroup:
         """What its source is told when a copy starts."""
@@ -145,7 +146,7 @@ class Follower:
                 break
             self._ordered += 1
             if lost:
-                self.lost_updates += len(commit.updates)
+                self._needless += [c for c in commit.copies if c.id not in self._lost]
             names = () if lost else tuple(copy.id for copy in commit.copies)
             orders.append(CommitAtReplica(names, commit.updates, commit.version))
         return orders
@@ -156,6 +157,11 @@ class Follower:
             self._commits.popleft()
             self._ordered = max(self._ordered - 1, 0)
 
+    def take_needless(self) -> list[Transfer]:
+        """Copies of commits that are lost, to be cancelled."""
+        found, self._needless = self._needless, []
+        return found
+
     def lose(self, host: str) -> list[Transfer]:
         """Copies that will not come, as this host was to send them."""
         lost = [copy for copy in self.copies() if copy.src == host and not copy.arrived]
@@ -163,9 +169,9 @@ class Follower:
         return lost
 
     def copies(self) -> list[Transfer]:
-        """All that are on their way or still to be sent, or wait at the replica."""
+        """All that are on their way or still to be sent, or wait at the replica, in order."""
         waiting = itertools.islice(self._commits, self._ordered, None)
-        return [*self._copies.values(), *(copy for commit in waiting for copy in commit.copies)]
+        return [*(copy for commit in waiting for copy in commit.copies), *self._copies.values()]
 
     def repair(self, version: int, server: str) -> tuple[SynchronizeReplica, list[Transfer]] | None:
         """Where a committed sum is lost to the replica: let the server send all that it holds, of

@@ -118,4 +118,72 @@ def test_a_dropped_group_leaves_its_copy_to_be_cancelled():
 @pytest.mark.parametrize(("norm", "urgent"), [(1.0, False), (2.5, True)])
 def test_copies_are_urgent_once_half_the_bound_is_used(norm, urgent):
     of = follower(bound=4.0)
-    assert of.is_urgent(group("a", norm)) == urgent
+    of.copy_of(group("a", norm))
+    assert of.is_urgent == urgent
+    of.committed([*of._copies], 0)
+    assert of.is_urgent == urgent
+
+
+def two_committed(of):
+    """Two commits of one group each, from w0 and, the second, from w0, too."""
+    one, two = group("a", 1.0), group("b", 1.0)
+    return committed(of, one) + committed(of, two, version=1)
+
+
+def test_what_a_lost_host_was_to_send_is_mended_by_the_server():
+    of = follower()
+    first, second = two_committed(of)
+    first.arrived = True
+    assert of.lose("w0") == [second]
+    assert of.due() == [CommitAtReplica(("c1",), ("a0",), 0)]
+    synchronize, needless = of.repair(2, "server")
+    assert (synchronize.src, synchronize.dst, synchronize.version) == ("server", "r", 2)
+    assert needless == []
+    assert of.repair(2, "server") is None  # once is enough
+    assert of.due() == []
+    of.caught_up(2)
+    assert of.divergence == (0.0, 10.0)
+
+
+def test_copies_that_the_server_s_state_holds_are_needless():
+    of = follower()
+    first, second = two_committed(of)
+    second.src = "w1"
+    of.lose("w0")
+    _, needless = of.repair(2, "server")
+    assert needless == [second]
+    third = committed(of, group("c", 1.0), version=2)[0]
+    third.arrived = True
+    assert of.due() == []  # not before the state is there
+    of.caught_up(2)
+    assert [order.version for order in of.due()] == [2]
+    assert first.arrived is False
+
+
+def test_a_promoted_replica_counts_what_nobody_can_send():
+    of = follower()
+    first, second = two_committed(of)
+    second.src = "w1"
+    second.arrived = True
+    of.lose("w0")
+    of.promoted = True
+    assert of.catching_up
+    assert of.repair(2, "server") is None
+    assert of.due() == [CommitAtReplica((), ("a0",), 0), CommitAtReplica(("c2",), ("b0",), 1)]
+    of.caught_up(2)
+    assert not of.catching_up
+    assert first.arrived is False
+
+
+def test_other_copies_of_a_lost_commit_are_to_be_cancelled():
+    of = follower(bound=100.0)
+    one, two = group("a", 1.0), group("b", 1.0)
+    first, second = of.copy_of(one), of.copy_of(two)
+    second.src = "w1"
+    of.committed([one, two], 0)
+    of.promoted = True
+    of.lose("w0")
+    assert [order.transfers for order in of.due()] == [()]
+    assert of.take_needless() == [second]
+    assert of.take_needless() == []
+    assert first.arrived is False

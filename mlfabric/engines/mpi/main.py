@@ -23,7 +23,7 @@ from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import allreduce_worker, roles_of
 from mlfabric.engines.roles.node import Role
-from mlfabric.errors import SettingError
+from mlfabric.errors import GivenUp, SettingError
 
 SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
@@ -49,6 +49,9 @@ def run(
         node = Node.of_world(plan)
         attend(node)
         _run(node, make_trainer, model or (lambda: _model_of(plan)), keeper)
+    except GivenUp as told:
+        print(f"rank {comm.Get_rank()}: {told}", file=sys.stderr, flush=True)
+        os._exit(0)  # no word to MPI: the others would be ended, too
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"
         print(story, file=sys.stderr, flush=True)

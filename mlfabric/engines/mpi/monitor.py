@@ -13,6 +13,9 @@ from mlfabric.errors import NothingMoves
 
 CHECK_S = 0.25
 
+PAUSE_S = 1.0
+"""Between two checks: longer, and this rank has been held up."""
+
 
 class Monitor:
     """Stops all ranks at `max_seconds`, or when a file named `stop` appears in the run folder."""
@@ -24,6 +27,7 @@ class Monitor:
         self._stopped: set[str] = set()
         self._heard: dict[str, float] = {}
         self._declared: set[str] = set()
+        self._checked = time.monotonic()
         self._last_news: float | None = None
         node.on("heartbeat", self._heartbeat)
         node.on("goodbye", self._goodbye)
@@ -58,6 +62,15 @@ class Monitor:
             if host != self._node.host:
                 self._declare(host)
 
+    def _forgive_own_pause(self, now: float) -> None:
+        """What this rank has not heard while it was held up itself is nobody else's silence."""
+        if not self._heard:
+            self._heard = dict.fromkeys(self._node.plan.hosts, now)
+        pause_s = now - self._checked
+        self._checked = now
+        if pause_s > PAUSE_S:
+            self._heard = {host: heard + pause_s for host, heard in self._heard.items()}
+
     def _silent_s(self, host: str, now: float) -> float:
         """For how long it has been silent, less what is tolerated."""
         return now - self._heard.get(host, now) - self._node.plan.lost_after_s
@@ -68,6 +81,7 @@ class Monitor:
         if now < self._next_check or not node.begun or node.may_go:
             return False
         self._next_check = now + CHECK_S
+        self._forgive_own_pause(now)
         self._last_news = self._last_news or now
         quiet_s = now - self._last_news
         if not node.stopping and node.plan.fault_tolerant:

@@ -33,7 +33,7 @@ from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.tallies import Tally
-from mlfabric.errors import ProtocolError, SchedulerLost
+from mlfabric.errors import GivenUp, ProtocolError, SchedulerLost
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
 
@@ -173,7 +173,7 @@ class Node:
 
     def _lose(self, src: str, host: str) -> None:
         if host == self.host:
-            raise SchedulerLost(f"{self.host} was held for lost, as nothing was heard from it")
+            raise GivenUp(f"{self.host} was held for lost, as nothing was heard from it")
         self._lost.add(host)
         self.transport.forget(self._rank_of[host])
         for call in self._lost_calls:
@@ -453,6 +453,8 @@ class Node:
         return moved
 
     def _dispatch(self, src: int, message: Any) -> None:
+        if self.plan.hosts[src] in self._lost:
+            return
         match message:
             case (str(kind), body) if kind in self._handlers:
                 self._handlers[kind](self.plan.hosts[src], body)

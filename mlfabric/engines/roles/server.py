@@ -83,7 +83,8 @@ class Server:
         if self._chain is not None and replication is not None and host == replication.host:
             self._chain.release()
             self._chain = None
-        self._held.pop(host, None)
+        if self._held.pop(host, None) == self._oldest_held:
+            self._forget()
 
     def _synchronize(self, src: str, action: SynchronizeReplica) -> None:
         """Send the replica all that is here."""
@@ -141,8 +142,12 @@ class Server:
         before = [self._held[worker] for worker in receivers if worker in self._held]
         self._held.update({w: self._store.version for w in receivers if w in self._held})
         if self._oldest_held in before:
-            self._oldest_held = min(self._held.values())
-            self._store.forget_before(self._oldest_held)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Nobody asks what had changed before the oldest version that is held."""
+        self._oldest_held = min(self._held.values(), default=self._store.version)
+        self._store.forget_before(self._oldest_held)
 
 
 def headers_from(host: str, header: Header, now: float) -> list[Header]:

@@ -91,8 +91,9 @@ class Worker:
         self._shard.report(ModelRequested(node.host, self._view.version))
 
     def _take_model(self, stream: Incoming) -> None:
-        if not self._pulling:  # the one before came after all, though its sender was lost
-            return
+        given_up = stream.header["transfer"] in self._cancelled
+        if given_up or not self._pulling or stream.header["version"] < self._view.version:
+            return  # it came after all, though a host on its way was lost
         self._pulling = False
         included = stream.header["included"].get(self._node.host, -1)
         self._view.pulled(stream.payload(), stream.header["version"], included)
@@ -147,7 +148,9 @@ class Worker:
 
     def _copy(self, src: str, action: CopyGroup) -> None:
         """Send the replica what the server has got from here; it need not be kept any longer."""
-        payload = self._kept.pop(action.source)()
+        kept = self._kept.pop(action.source, None)
+        if kept is None:  # the replica is gone, and the order was on its way
+            return
         header = self._shard.header(
             "copy",
             action.updates,
@@ -155,7 +158,7 @@ class Worker:
             final=action.dst,
             requested_s=self._node.now(),
         )
-        self._note(action.transfer, self._node.stream(action.dst, header, payload))
+        self._note(action.transfer, self._node.stream(action.dst, header, kept()))
 
     def _note(self, transfer: str, sent: Outgoing) -> None:
         """What is being sent can be cancelled."""

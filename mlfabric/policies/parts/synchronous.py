@@ -20,6 +20,7 @@ class SyncServer:
         self.version = 0
         self._server = context.server
         self._needed = needed
+        self._alive = set(context.workers)
         self._coming: dict[str, Update] = {}
         self._arrived: list[Update] = []
         self._waiting: dict[str, int] = {}
@@ -40,20 +41,28 @@ class SyncServer:
         return []
 
     def _go_on_without(self, worker: str) -> list[Action]:
-        """One less is waited for; what it has sent whole counts."""
+        """One worker less is waited for; what it has sent whole is applied, too."""
+        if worker not in self._alive:
+            return []
+        self._alive.discard(worker)
+        self._needed = max(self._needed - 1, 1)
         gone = [u for u in self._coming.values() if u.worker == worker]
         actions: list[Action] = [self._drop(self._coming.pop(update.id)) for update in gone]
         self._waiting.pop(worker, None)
-        self._needed = max(self._needed - 1, 1)
-        if len(self._arrived) >= self._needed:
+        if self._arrived and self._has_enough:
             actions += [self._commit(), *self._answer()]
         return actions
+
+    @property
+    def _has_enough(self) -> bool:
+        """Whether so many of those that are alive have sent theirs."""
+        return sum(update.worker in self._alive for update in self._arrived) >= self._needed
 
     def _take(self, update: Update) -> list[Action]:
         if update.version < self.version:
             return [self._drop(update)]
         self._arrived.append(update)
-        if len(self._arrived) < self._needed:
+        if not self._has_enough:
             return []
         return [self._commit(), *self._answer()]
 
