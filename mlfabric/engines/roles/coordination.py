@@ -68,12 +68,12 @@ class Coordination:
     def _on_event(self, src: str, event: Event) -> None:
         if isinstance(event, UpdateReady):
             self._open[event.update.id] = event.update
+        if self._chained and isinstance(event, ReplicaCommitted):
+            self._resolve_forwarded(event.version)  # the server applies it, even as the run ends
+            return
         if self._node.stopping:
             return
         match event:
-            case ReplicaCommitted(version) if self._chained:
-                self._resolve_forwarded(version)
-                return
             case ReplicaPromoted(version) if self._chained:
                 self._resolve_forwarded(version)
                 self._drop_forwarded()

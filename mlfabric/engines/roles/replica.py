@@ -61,6 +61,8 @@ class Replica:
         self._shard.report(ReplicaCommitted(self._store.version))
 
     def _forwarded(self, stream: Incoming) -> None:
+        if self._shard.node.stopping:  # nobody would hear that it is here
+            return
         self._apply(stream.payload(), stream.header["updates"])
         self._shard.report(ReplicaCommitted(self._store.version))
         self._shard.send(self._shard.context.server, "replicated", self._store.version)
