@@ -81,9 +81,10 @@ class Coordination:
             self._perform(action)
 
     def _on_lost(self, host: str) -> None:
+        now = self._node.now()
         if self._lost_s is None:
-            self._lost_s = self._node.now()
-        self._shard.record("loss", host=host, elapsed_s=self._node.now())
+            self._lost_s = now
+        self._shard.record("loss", host=host, elapsed_s=now)
         if host == self._replica and self._chained:  # the server applies what it has, alone
             self._resolve_forwarded(None)
             self._chained = False
