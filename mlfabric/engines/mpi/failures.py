@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from mpi4py import MPI
 
@@ -53,11 +54,33 @@ def came_to_an_end(request: MPI.Request, status: MPI.Status | None = None) -> bo
     try:
         return bool(request.Test(status))
     except MPI.Exception as error:
-        if error.Get_error_class() not in _FAILED:
+        if not _is_failure(error):
             raise
         return False
 
 
-def is_failure(error: MPI.Exception) -> bool:
+def isend(comm: MPI.Comm, data: Any, dst: int, tag: int) -> MPI.Request | None:
+    """Start to send; None where MPI knows that the receiver has failed: it comes to nothing."""
+    try:
+        return comm.Isend([data, MPI.BYTE], dst, tag)
+    except MPI.Exception as error:
+        if not _is_failure(error):
+            raise
+        return None
+
+
+def cancel(request: MPI.Request) -> None:
+    """Take a receive back; nothing happens where it has ended."""
+    if request == MPI.REQUEST_NULL:
+        return
+    try:
+        request.Cancel()
+        request.Wait()
+    except MPI.Exception as error:
+        if not _is_failure(error):
+            raise
+
+
+def _is_failure(error: MPI.Exception) -> bool:
     """Whether MPI complains of a rank that has failed."""
     return error.Get_error_class() in _FAILED

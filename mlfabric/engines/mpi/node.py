@@ -22,8 +22,9 @@ from mlfabric.engines.mpi.pacing import Pacing
 from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.ratewatch import RateWatch
 from mlfabric.engines.mpi.records import REPLICA, NoRecords, Records, SnapshotFiles
+from mlfabric.engines.mpi.streams import Incoming, Outgoing
 from mlfabric.engines.mpi.summing import FlowingSum, LateSum, RunningSum, are_dense
-from mlfabric.engines.mpi.transport import Incoming, Outgoing, Transport
+from mlfabric.engines.mpi.transport import Transport
 from mlfabric.engines.mpi.waiting import News, Pauses
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_hosts, plans_transfers

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlfabric.engines.mpi.transport import Bytes, Incoming, Outgoing
+from mlfabric.engines.mpi.streams import Bytes, Incoming, Outgoing
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.payload import Payload, from_wire, total
 
