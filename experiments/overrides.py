@@ -227,9 +227,18 @@ def _check_key(key: str, known: frozenset[str]) -> None:
         raise SettingError(f"{key}: follows from the choice; set {group}=, one of {allowed}")
     if key in known or key in GROUPS or key.startswith("hydra/"):
         return
+    if others := _choices_with(group, key):
+        raise SettingError(f"{key}: belongs to {group}={', '.join(others)}; choose one of these")
     parent = key.rpartition(".")[0]
     siblings = [name for name in known if name.rpartition(".")[0] == parent]
     raise SettingError(unknown_key(key, sorted(siblings or SECTIONS)))
+
+
+def _choices_with(group: str, key: str) -> list[str]:
+    """Choices of a group that have this key, where those differ."""
+    if group not in ("replication", "fault"):
+        return []
+    return [name for name in choices(group) if key in _known_keys((f"{group}={name}",))]
 
 
 def _check_folder(key: str, cfg: DictConfig) -> None:

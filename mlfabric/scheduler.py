@@ -15,7 +15,6 @@ from typing import Any
 
 from mlfabric.actions import (
     Action,
-    CancelTransfer,
     CommitGroup,
     CopyGroup,
     DropUpdate,
@@ -48,13 +47,14 @@ from mlfabric.planning.commits import (
     next_commit,
     planned_scale,
 )
+from mlfabric.planning.copying import Copying
+from mlfabric.planning.dispatch import Dispatch
 from mlfabric.planning.following import Follower
 from mlfabric.planning.loads import LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
 from mlfabric.planning.planner import plan, warm_up
 from mlfabric.planning.probes import Probes
 from mlfabric.planning.pulls import Pulls
-from mlfabric.planning.queue import StartQueue
 from mlfabric.planning.rates import RateEstimator
 from mlfabric.planning.residual import Network
 from mlfabric.planning.settings import SchedulerSettings
@@ -69,11 +69,6 @@ aggregators are considered as there are updates, but so many at least [ours]."""
 
 PATIENCES_OF_LARGE_BATCH = (1.0,)
 """What pipelined sums of more than `LARGE_BATCH` updates are tried with; see `Batch`."""
-
-
-BEFORE_ALL, HELD_UP, AT_LEISURE = -1, 0, 2
-"""Ranks of copies to a replica in the queue: all else waits for it, commits may soon, nothing does.
-Groups on their way have 0, planned ones 1."""
 
 
 class Scheduler:
@@ -91,7 +86,7 @@ class Scheduler:
         memory_s = settings.rate_memory_s if settings.bandwidth == "measured" else math.inf
         self._rates = RateEstimator(line, memory_s)
         self._loads = LinkLoads(network, line)
-        self._queue = StartQueue(self._loads)
+        self._dispatch = Dispatch(self._loads)
         self._server = settings.server
         self._workers = set(settings.workers)
         self._orders: list[Action] = []
@@ -108,17 +103,15 @@ class Scheduler:
         self._time = Opportunity(self._loads, self._ingress, self._groups, workers, most)
         self._planned: dict[OpenGroup, None] = {}
         self._arrived = 0
-        self._flying: dict[str, Transfer] = {}
         self._held_until: float | None = None
         self._names = (f"t{number}" for number in itertools.count(1))
         self._pulls = Pulls(settings, self._loads, self._names)
         self._probes = Probes(settings, self._rates, self._loads, self._names)
         self._numbers = itertools.count()
-        self._follower = (
-            Follower(replication, self._names, settings.momentum, len(settings.workers))
-            if replication is not None and replication.kind == "bounded"
-            else None
-        )
+        self._copying: Copying | None = None
+        if replication is not None and replication.kind == "bounded":
+            follower = Follower(replication, self._names, settings.momentum, len(settings.workers))
+            self._copying = Copying(follower, self._dispatch, self._numbers)
         warm_up()  # nothing is compiled once events come
 
     @property
@@ -133,8 +126,8 @@ class Scheduler:
         actions, self._orders = self._orders, []
         if self._arrived and not self._catching_up:
             actions += self._commit_iteration() if self._synchronous else self._commit(now)
-        if self._follower is not None:
-            actions += self._follow(self._follower)
+        if self._copying is not None:
+            actions += self._follow(self._copying)
         if self._beside:
             actions += self._take_beside()
         if self._promoting:  # whoever is to serve could not take anything yet
@@ -159,7 +152,7 @@ class Scheduler:
         self._time.news += 1
 
     def _handle_transfer_progress(self, event: TransferProgress, now: float) -> None:
-        transfer = self._flying.get(event.transfer)
+        transfer = self._dispatch.running(event.transfer)
         if transfer is not None:
             self._learn(transfer, event.bytes_per_s, now)
             self._loads.correct(transfer, event.bytes, event.bytes_per_s, now)
@@ -171,8 +164,8 @@ class Scheduler:
         self._loads.stop(event.transfer)
         if self._probes.ended(event.transfer, event.bytes_per_s, now):
             return
-        transfer = self._flying.pop(event.transfer, None)
-        if transfer is None:  # it was cancelled while its last bytes were on the wire
+        transfer = self._dispatch.ended(event.transfer)
+        if transfer is None:
             return
         if event.bytes_per_s is not None:
             self._learn(transfer, event.bytes_per_s, now)
@@ -185,21 +178,22 @@ class Scheduler:
         self._enqueue(group.has_arrived(transfer))
         if transfer is group.crossing:
             self._arrived += 1
-            self._enqueue_copy(group)
+            if self._copying is not None:
+                self._copying.arrived(group)
 
     def _handle_model_requested(self, event: ModelRequested, now: float) -> None:
         self._pulls.ask(event.worker, event.held_version)
 
     def _handle_replica_committed(self, event: ReplicaCommitted, now: float) -> None:
-        if self._follower is not None:
-            self._follower.caught_up(event.version)
+        if self._copying is not None:
+            self._copying.follower.caught_up(event.version)
 
     def _handle_host_lost(self, event: HostLost, now: float) -> None:
         host = event.host
         for group in list(self._planned):  # what is left of them is planned afresh
             self._forget(group)
         for transfer in self._pulls.lose(host):
-            self._orders += self._cancel(transfer)
+            self._orders += self._dispatch.cancel(transfer)
         if host == self._server:
             self._lose_server()
         elif host == self._replica:
@@ -209,7 +203,7 @@ class Scheduler:
 
     def _handle_replica_promoted(self, event: ReplicaPromoted, now: float) -> None:
         self._promoting = False
-        if self._follower is None:  # what the server had not forwarded is lost with it
+        if self._copying is None:  # what the server had not forwarded is lost with it
             self.version = event.version
 
     def _handle_rate_measured(self, event: RateMeasured, now: float) -> None:
@@ -234,7 +228,7 @@ class Scheduler:
         for link in self._rates.changes(now):
             row = self._row[link]
             self._loads.set_rate(row, self._rates.rate(link, now))
-            self._queue.rate_changed(row)
+            self._dispatch.rate_changed(row)
             self._time.news += 1
 
     # -- commits -----------------------------------------------------------------------------
@@ -271,29 +265,13 @@ class Scheduler:
         return [self._apply(arrived)] if complete and self._replica_allows(arrived) else []
 
     def _replica_allows(self, groups: Sequence[OpenGroup]) -> bool:
-        follower = self._follower
-        if follower is None or follower.promoted or follower.allows(groups):
-            return True
-        self._hurry(follower, HELD_UP)
-        return False
+        return self._copying is None or self._copying.allows(groups)
 
-    def _hurry(self, follower: Follower, rank: int) -> None:
-        """Copies that wait for room go before what they went behind, in the order of commits."""
-        for copy in follower.copies():
-            if copy.key is not None and copy.key[0] > rank:
-                self._queue.remove(copy)
-                self._queue.add(copy, (rank, next(self._numbers), 0))
-
-    def _follow(self, follower: Follower) -> list[Action]:
+    def _follow(self, copying: Copying) -> list[Action]:
         """What the replica can do by now; once it serves and has all, it follows nobody."""
-        actions: list[Action] = [*follower.due()]
-        actions += [action for copy in follower.take_needless() for action in self._cancel(copy)]
-        if (repaired := follower.repair(self.version, self._server)) is not None:
-            synchronize, needless = repaired
-            actions += [action for copy in needless for action in self._cancel(copy)]
-            actions.append(synchronize)
-        if follower.promoted and not self._catching_up:
-            self._follower = None
+        actions = copying.orders(self.version, self._server)
+        if copying.follower.promoted and not self._catching_up:
+            self._copying = None
         return actions
 
     # -- losses ------------------------------------------------------------------------------
@@ -301,15 +279,14 @@ class Scheduler:
     @property
     def _catching_up(self) -> bool:
         """Whether the replica is to serve, and has not said so or not all that was committed."""
-        follower = self._follower
-        return self._promoting or (follower is not None and follower.catching_up)
+        copying = self._copying
+        return self._promoting or (copying is not None and copying.follower.catching_up)
 
     def _lose_replica(self) -> None:
         """The server goes on alone."""
-        if self._follower is not None:
-            for copy in self._follower.copies():
-                self._orders += self._cancel(copy)
-        self._follower = self._replica = None
+        if self._copying is not None:
+            self._orders += self._copying.stop()
+        self._copying = self._replica = None
 
     def _lose_worker(self, host: str) -> None:
         """What it has not sent is gone; so is every group that still needs it."""
@@ -317,11 +294,12 @@ class Scheduler:
         self._orders += [self._dropped(update) for update in self._waiting.take_of(host)]
         for group in [group for group in self._groups if group.needs(host)]:
             self._give_up(group)
-        if self._follower is not None:
-            for copy in self._follower.lose(host):
-                self._orders += self._cancel(copy)
-                if copy.owner in self._groups:  # the replica could not follow
-                    self._give_up(copy.owner)
+        if self._copying is not None:
+            actions, groups = self._copying.lose(host)
+            self._orders += actions
+            for group in groups:
+                if group in self._groups:  # the replica could not follow
+                    self._give_up(group)
 
     def _lose_server(self) -> None:
         """The replica serves; what the server had not committed is dropped."""
@@ -333,9 +311,8 @@ class Scheduler:
         self._ingress = self._row[Link(self._server, "ingress")]
         self._time.moved(self._ingress)
         self._pulls.moved(self._server, self._workers)
-        if self._follower is not None:
-            self._follower.promoted = True
-            self._hurry(self._follower, BEFORE_ALL)
+        if self._copying is not None:
+            self._copying.promote()
         self._promoting = True
         self._orders.append(PromoteReplica(self._server))
 
@@ -343,9 +320,9 @@ class Scheduler:
         """Drop a group as a whole, wherever its parts are; its workers begin anew."""
         members = group.members.copy()
         for transfer in group.leave(members):
-            self._orders += self._cancel(transfer)
-        copy = self._follower.dropped(group) if self._follower is not None else None
-        self._orders += [] if copy is None else self._cancel(copy)
+            self._orders += self._dispatch.cancel(transfer)
+        if self._copying is not None:
+            self._orders += self._copying.dropped(group)
         self._orders += [self._dropped(update) for update in members]
         self._pulls.again(update.worker for update in members)
         del self._groups[group]
@@ -362,8 +339,8 @@ class Scheduler:
         self._arrived -= len(groups)
         members = [update for group in groups for update in group.members]
         before, self.version = self.version, self.version + len(members)
-        if self._follower is not None and not self._follower.promoted:
-            self._follower.committed(groups, before)
+        if self._copying is not None:
+            self._copying.committed(groups, before)
         self._aged = True
         return CommitGroup(
             transfers=tuple(group.crossing.id for group in groups),
@@ -372,33 +349,25 @@ class Scheduler:
             delays=tuple(before - u.version for u in members),
             version=before,
             scales=(1.0,) * len(groups),
-            divergence=self._follower.divergence if self._follower is not None else None,
+            divergence=None if self._copying is None else self._copying.follower.divergence,
         )
 
     def _cut(self, group: OpenGroup, version: int) -> list[Action]:
         """Drop members that would exceed the bound at `version`, all once they are summed."""
         assert self.settings.delay_bound is not None
         late = group.too_late(version, self.settings.delay_bound)
-        actions = [action for gone in group.leave(late) for action in self._cancel(gone)]
+        actions = [action for gone in group.leave(late) for action in self._dispatch.cancel(gone)]
         actions += [DropUpdate(u.id, u.worker, version - u.version) for u in late]
         self._time.regroupings += 1
         if not group.members:
             del self._groups[group]
             self._arrived -= group.arrived
-            copy = self._follower.dropped(group) if self._follower is not None else None
-            actions += [] if copy is None else self._cancel(copy)
+            if self._copying is not None:
+                actions += self._copying.dropped(group)
         for transfer in group.startable():
             if transfer.key is None:
                 self._enqueue(transfer)
         return actions
-
-    def _cancel(self, transfer: Transfer) -> list[Action]:
-        self._loads.stop(transfer.id)
-        self._queue.remove(transfer)
-        self._flying.pop(transfer.id, None)
-        if transfer.started_s is None:
-            return []
-        return [CancelTransfer(transfer.id, transfer.src, transfer.dst)]
 
     # -- planning ----------------------------------------------------------------------------
 
@@ -462,7 +431,7 @@ class Scheduler:
         """A planned group is not to be sent."""
         del self._planned[group]
         for transfer in group.transfers:
-            self._queue.remove(transfer)
+            self._dispatch.withdraw(transfer)
 
     def _batch(self, now: float) -> Batch:
         settings = self.settings
@@ -509,28 +478,21 @@ class Scheduler:
 
     def _enqueue(self, transfer: Transfer | None) -> None:
         if transfer is not None:
-            self._queue.add(transfer, (*transfer.owner.rank, transfer.place))
-
-    def _enqueue_copy(self, group: OpenGroup) -> None:
-        if self._follower is not None and not self._follower.promoted:
-            copy = self._follower.copy_of(group)
-            self._queue.add(copy, (AT_LEISURE, next(self._numbers), 0))
-            if self._follower.is_urgent:
-                self._hurry(self._follower, HELD_UP)
+            self._dispatch.add(transfer, (*transfer.owner.rank, transfer.place))
 
     def _start_transfers(self, now: float) -> list[Action]:
         """Start what its links have room for: groups on their way first, then planned ones."""
         actions: list[Action] = []
-        while (transfer := self._queue.pop()) is not None:
+        while (transfer := self._dispatch.next()) is not None:
             actions.append(self._started(transfer, now))
         return actions
 
     def _started(self, transfer: Transfer, now: float) -> StartTransfer | CopyGroup:
         group: OpenGroup = transfer.owner
-        self._start(transfer, now)
+        self._dispatch.start(transfer, now)
         if transfer.kind == "copy":
-            assert self._follower is not None
-            return self._follower.order_to_send(transfer)
+            assert self._copying is not None
+            return self._copying.follower.order_to_send(transfer)
         if not group.on_its_way:
             self._set_off(group)
         self._enqueue(group.has_begun(transfer))
@@ -554,12 +516,8 @@ class Scheduler:
         for update in group.members:
             self._waiting.remove(update)
         for transfer in group.startable():
-            self._queue.remove(transfer)
+            self._dispatch.withdraw(transfer)
             self._enqueue(transfer)
-
-    def _start(self, transfer: Transfer, now: float) -> None:
-        self._loads.start(transfer, now)
-        self._flying[transfer.id] = transfer
 
     def _distribute(self, now: float) -> list[Action]:
         answer = self._pulls.answer(self.version, now)
@@ -567,7 +525,7 @@ class Scheduler:
             return []
         action, transfers = answer
         for transfer in transfers:
-            self._start(transfer, now)
+            self._dispatch.start(transfer, now)
         return [action]
 
 

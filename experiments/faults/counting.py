@@ -39,6 +39,11 @@ class Counting:
         return None, self._ones.copy()
 
 
+def computation_s(worker: int, iteration: int) -> float:
+    """A little different each time, so that workers do not move in step."""
+    return COMPUTE_S * (1 + 0.1 * ((3 * worker + 7 * iteration) % 5))
+
+
 def carry_out(schedule: Schedule) -> tuple[Rows, Seen]:
     """The rows of the run, and every model that was shown, its version and time."""
     seen: Seen = []
@@ -75,7 +80,7 @@ def _plan(schedule: Schedule) -> VirtualPlan:
         conserved=True,
         step_scale=1.0,
         nominal_s=COMPUTE_S,
-        computation_s=lambda worker, i: COMPUTE_S * (1 + 0.1 * ((3 * worker + 7 * i) % 5)),
+        computation_s=computation_s,
         max_seconds=SECONDS,
         snapshot_interval_s=0.1,
         faults=schedule.faults,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from experiments.faults.counting import COMPUTE_S, RATE, Counting, context_of
+from experiments.faults.counting import COMPUTE_S, RATE, Counting, computation_s, context_of
 from experiments.faults.real import REAL_SIZE, SECONDS, real_schedule
 from experiments.mpi_library import this_rank
 from mlfabric.emulation.hosts import enter
@@ -28,7 +28,7 @@ def main(run_dir: Path, seed: int) -> None:
         conserved=True,
         step_scale=1.0,
         nominal_s=COMPUTE_S,
-        computation_s=lambda worker, i: COMPUTE_S * (1 + 0.1 * ((3 * worker + 7 * i) % 5)),
+        computation_s=computation_s,
         read_rates=lambda now: [RATE] * len(schedule.hosts),
         max_seconds=SECONDS,
         snapshot_interval_s=0.25,

@@ -198,7 +198,7 @@ class Scanning(Scheduler):
             for transfer in group.transfers:
                 self._loads.route(transfer)
                 if transfer in group.startable() and self._loads.fits(transfer):
-                    self._queue.remove(transfer)
+                    self._dispatch.withdraw(transfer)
                     actions.append(self._started(transfer, now))
         return actions
 

@@ -182,7 +182,9 @@ REFUSALS = [
     ("fault=worker_kill cluster.workers=1", "cluster.workers=1: must be at least 2 with fault"),
     ("fault=earthquake", "fault=earthquake: unknown choice; must be one of aggregator_kill, none,"),
     ("replication=some", "replication=some: unknown choice; must be one of bounded, chain, none"),
-    ("replication.bound_rounds=2", "replication.bound_rounds: unknown key"),
+    ("replication.bound_rounds=2", "replication.bound_rounds: belongs to replication=bounded;"),
+    ("fault.host=w1", "fault.host: belongs to fault=partition, worker_kill; choose one of these"),
+    ("fault.hots=w1", "fault.hots: unknown key"),
     (
         "replication=bounded replication.bound_rounds=0",
         "replication.bound_rounds=0: must be a number, above 0",
