@@ -291,6 +291,7 @@ class Scheduler:
     def _lose_worker(self, host: str) -> None:
         """What it has not sent is gone; so is every group that still needs it."""
         self._workers.discard(host)
+        self._probes.lose(host)
         self._orders += [self._dropped(update) for update in self._waiting.take_of(host)]
         for group in [group for group in self._groups if group.needs(host)]:
             self._give_up(group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlfabric.actions import Action
+from mlfabric.actions import Action, CancelTransfer
 from mlfabric.planning.commits import OpenGroup
 from mlfabric.planning.dispatch import Dispatch
 from mlfabric.planning.following import Follower
@@ -55,6 +55,8 @@ class Copying:
         if repaired is None:
             return actions
         synchronize, needless = repaired
+        unsent = [copy for copy in needless if copy.started_s is None]  # not to be kept, either
+        actions += [CancelTransfer(c.owner.crossing.id, c.src, self.follower.host) for c in unsent]
         return [*actions, *self._cancelled(needless), synchronize]
 
     def lose(self, host: str) -> tuple[list[Action], list[OpenGroup]]:

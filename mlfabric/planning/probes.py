@@ -57,6 +57,15 @@ class Probes:
             self._rates.observed(links, bytes_per_s, expected, now)
         return links is not None
 
+    def lose(self, host: str) -> None:
+        """Nothing is tried with this host any more, and nothing of it waited for."""
+        self._workers = tuple(worker for worker in self._workers if worker != host)
+        self._running = {
+            name: links
+            for name, links in self._running.items()
+            if host not in (link.host for link in links)
+        }
+
     def _partner(self, link: Link, now: float) -> Link | None:
         way = _OPPOSITE.get(link.direction)
         if way is None or link.host not in self._workers:

@@ -34,7 +34,7 @@ from mlfabric.engines.roles.node import Incoming as IncomingStream
 from mlfabric.engines.roles.node import Outgoing as OutgoingStream
 from mlfabric.engines.snapshots import Snapshots
 from mlfabric.engines.tallies import Tally
-from mlfabric.errors import GivenUp, ProtocolError, SchedulerLost
+from mlfabric.errors import GivenUp, MlfabricError, ProtocolError, SchedulerLost
 from mlfabric.events import Event, TransferDone, TransferEnding, TransferProgress
 from mlfabric.payload import Payload, to_wire, wire_size
 
@@ -164,6 +164,8 @@ class Node:
         """Send nothing to a rank that has failed, and tell whoever decides that it is lost."""
         for rank in self._failures.new():
             self.transport.forget(rank)
+            if not self.begun:
+                raise MlfabricError(f"{self.plan.hosts[rank]} died before the run had begun")
             if rank == SCHEDULER_RANK and self.stopping:
                 self.may_go = True  # it has said so, and gone itself
             elif rank == SCHEDULER_RANK:
