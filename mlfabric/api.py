@@ -128,10 +128,10 @@ class Params:
             "probes": False,
         }
         policy = POLICIES[self.mode]
+        # Plain numbers cross the wire: NumPy's are not taken for such.
+        bound = None if self.divergence_bound is None else float(self.divergence_bound)
         replication = (
-            None
-            if self.replication == "none"
-            else Replication(REPLICA, self.replication, self.divergence_bound)
+            None if self.replication == "none" else Replication(REPLICA, self.replication, bound)
         )
         return SessionSettings(
             policy, options, self.bytes_per_s, self.watchdog_s, self.seed, replication

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mlfabric.api import Params
@@ -39,6 +40,11 @@ def test_a_bad_parameter_is_refused_in_one_line(settings, line):
     with pytest.raises(SettingError) as refused:
         Params.of(settings.pop("mode", "sync"), settings)
     assert line in str(refused.value)
+
+
+def test_a_bound_of_numpy_s_is_a_plain_number_afterwards():
+    params = Params(mode="async", replication="bounded", divergence_bound=np.float64(2.0))
+    assert type(params.settings(3).replication.divergence_bound) is float
 
 
 def test_the_delay_bound_defaults_to_twice_the_other_workers():
