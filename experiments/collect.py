@@ -77,11 +77,14 @@ class Records:
     events: Sequence[Row] = ()  # rows of kind fault, loss, recovery and lost, in order of time
 
 
-def read_records(run_dir: Path) -> Records:
-    """Read all records of a finished run; raises RecordsError naming file and line."""
+def read_records(run_dir: Path, *, whole: bool = True) -> Records:
+    """Read all records of a finished run; raises RecordsError naming file and line.
+
+    Not `whole`: ranks may have been killed while they wrote.
+    """
     paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
     paths.append(run_dir / DISTANCES_FILE)
-    rows = [row for path in paths for row in read_rows(path, whole=False)]
+    rows = [row for path in paths for row in read_rows(path, whole=whole)]
     return records_of(rows, metrics(read_rows(run_dir / "metrics.jsonl")))
 
 
