@@ -7,7 +7,6 @@ commit as they arrive, and models spread along trees [ours].
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from mlfabric.actions import (
     StartTransfer,
     WakeAt,
 )
+from mlfabric.counting import Count, Names
 from mlfabric.errors import ModelLost
 from mlfabric.events import (
     Event,
@@ -104,10 +104,10 @@ class Scheduler:
         self._planned: dict[OpenGroup, None] = {}
         self._arrived = 0
         self._held_until: float | None = None
-        self._names = (f"t{number}" for number in itertools.count(1))
+        self._names = Names("t")
         self._pulls = Pulls(settings, self._loads, self._names)
         self._probes = Probes(settings, self._rates, self._loads, self._names)
-        self._numbers = itertools.count()
+        self._numbers = Count()
         self._copying: Copying | None = None
         if replication is not None and replication.kind == "bounded":
             follower = Follower(replication, self._names, settings.momentum, len(settings.workers))

@@ -48,6 +48,14 @@ class Trainer(Protocol):
         no later call writes to them.
         """
 
+    def state(self) -> Any:
+        """Return all that the updates to come depend on: plain values and arrays, copies, to be
+        pickled. Called after `load` and between computations.
+        """
+
+    def restore(self, state: Any) -> None:
+        """Go on, after `load`, where the same worker's trainer was when `state` was taken."""
+
 
 class Evaluator(Protocol):
     """Scores snapshots of the model, off the clock."""

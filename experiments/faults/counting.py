@@ -38,6 +38,12 @@ class Counting:
         assert view.min() >= 0, "a view went negative"
         return None, self._ones.copy()
 
+    def state(self) -> None:
+        """Every update is the same."""
+
+    def restore(self, state: None) -> None:
+        """So nothing is to be restored."""
+
 
 def computation_s(worker: int, iteration: int) -> float:
     """A little different each time, so that workers do not move in step."""

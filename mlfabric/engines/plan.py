@@ -23,6 +23,10 @@ class Trainer(Protocol):
 
     def compute(self, view: NDArray[Any]) -> tuple[NDArray[np.int32] | None, NDArray[Any]]: ...
 
+    def state(self) -> Any: ...
+
+    def restore(self, state: Any) -> None: ...
+
 
 @dataclass(frozen=True)
 class Fault:

@@ -7,11 +7,11 @@ leaves less room to others, so only those whose links have gained room since may
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
+from mlfabric.counting import Count
 from mlfabric.planning.loads import Key, LinkLoads, Transfer
 
 _Entry = tuple[Key, Transfer]
@@ -28,7 +28,7 @@ class StartQueue:
         self._under: dict[int, list[_Entry]] = {}
         self._lowest: dict[int, float] = {}
         self._trial: list[tuple[Key, int, Transfer, int, Iterator[_Entry] | None]] = []
-        self._order = itertools.count()
+        self._order = Count()
 
     def add(self, transfer: Transfer, key: Key) -> None:
         """It may start as soon as its links have room; no two transfers have the same key."""

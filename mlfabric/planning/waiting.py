@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 
+from mlfabric.counting import Count
 from mlfabric.errors import ProtocolError
 from mlfabric.events import Update
 
@@ -15,7 +16,7 @@ class WaitingUpdates:
     def __init__(self) -> None:
         self._updates: dict[str, Update] = {}
         self._by_version: list[tuple[int, int, str]] = []
-        self._order = itertools.count()
+        self._order = Count()
         self._bytes = 0
 
     @property

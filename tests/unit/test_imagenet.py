@@ -371,6 +371,16 @@ def test_the_synthetic_images_say_so(tmp_path: Path) -> None:
     assert sum(len(batch.labels) for batch in noise._source.heldout()) == noise.scored
 
 
+def test_minibatches_that_were_taken_are_left_out_unread(folder: Path, tmp_path: Path) -> None:
+    for images in (prepared(folder, tmp_path), workload(tmp_path, dataset="synthetic")._source):
+        whole = list(islice(images.training(0, 2, 2), 6))
+        for taken in (1, 5):
+            rest = list(islice(images.training(0, 2, 2, taken), 6 - taken))
+            for mine, theirs in zip(rest, whole[taken:], strict=True):
+                assert np.array_equal(mine.images, theirs.images)
+                assert np.array_equal(mine.labels, theirs.labels)
+
+
 def test_the_same_images_are_scored_whatever_the_seed(folder: Path, tmp_path: Path) -> None:
     one, other = (prepared(folder, tmp_path, scored=1, seed=seed) for seed in (0, 1))
     assert np.array_equal(next(one.heldout()).images, next(other.heldout()).images)

@@ -57,8 +57,14 @@ class FileImages:
         """Start the processes that read."""
         self._readers.start()
 
-    def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
-        """Endless minibatches of random crops; each image of a pass is drawn once."""
+    def training(
+        self, worker: int, workers: int, batch_size: int, taken: int = 0
+    ) -> Iterator[Batch]:
+        """Endless minibatches of random crops; each image of a pass is drawn once.
+
+        Where some images cannot be read, batches after the first `taken` are others than they
+        would have been: they were filled up.
+        """
         index = self._open("train")
         mine = generator(self._seed, Purpose.SHARD).permutation(len(index.labels))[worker::workers]
         if not len(mine):
@@ -68,7 +74,7 @@ class FileImages:
             )
         rng = generator(self._seed, Purpose.ORDER, worker)
         numbers = itertools.chain.from_iterable(rng.permutation(mine) for _ in itertools.count())
-        return self._batches(index, numbers, batch_size, worker)
+        return self._batches(index, numbers, batch_size, worker, taken)
 
     def statistics(self) -> Iterator[Batch]:
         """Batches of training images in the middle crop, always the same."""
@@ -84,7 +90,7 @@ class FileImages:
         return Index(lambda name: open_array(self._folder, name), part)
 
     def _batches(
-        self, index: Index, numbers: Iterator[int], size: int, worker: int
+        self, index: Index, numbers: Iterator[int], size: int, worker: int, taken: int
     ) -> Iterator[Batch]:
         """Batches of exactly `size` images: one that cannot be read gives way to the next."""
         asked: list[list[int]] = []
@@ -92,6 +98,8 @@ class FileImages:
         def orders() -> Iterator[Order]:
             for step in itertools.count():
                 chosen = list(itertools.islice(numbers, size))
+                if step < taken:
+                    continue
                 asked.append(chosen)
                 seeds = [
                     (self._seed, int(Purpose.AUGMENTATION), worker, step, place)

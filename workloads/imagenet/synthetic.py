@@ -35,10 +35,13 @@ class SyntheticImages:
     def start(self) -> None:
         """Nothing is read."""
 
-    def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
+    def training(
+        self, worker: int, workers: int, batch_size: int, taken: int = 0
+    ) -> Iterator[Batch]:
         """A few batches of the worker's own, again and again."""
         rng = generator(self._seed, Purpose.SYNTHETIC, worker)
-        return itertools.cycle([self._drawn(rng, batch_size) for _ in range(BATCHES)])
+        drawn = [self._drawn(rng, batch_size) for _ in range(BATCHES)]
+        return itertools.islice(itertools.cycle(drawn), taken % BATCHES, None)
 
     def statistics(self) -> Iterator[Batch]:
         """One batch."""

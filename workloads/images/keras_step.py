@@ -42,6 +42,14 @@ class KerasStep:
         """Start with no momentum."""
         self._momentum.forget()
 
+    def memory(self) -> NDArray[np.float32]:
+        """Return a copy of the momentum buffer: float32[size]."""
+        return np.array(self._momentum.buffer)
+
+    def remember(self, memory: NDArray[np.float32]) -> None:
+        """Go on with another step's momentum."""
+        self._momentum.buffer[:] = memory
+
     def _traced(self, flat: Any, images: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(flat)

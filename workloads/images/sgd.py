@@ -23,16 +23,16 @@ class Momentum:
 
     def __init__(self, sgd: Sgd, like: Any) -> None:
         self._sgd = sgd
-        self._buffer = 0 * like
+        self.buffer = 0 * like
 
     def update(self, gradient: Any, parameters: Any) -> Any:
         """Take in a gradient; returns the update, a fresh array."""
-        self._buffer *= self._sgd.momentum
-        self._buffer += gradient
+        self.buffer *= self._sgd.momentum
+        self.buffer += gradient
         if self._sgd.weight_decay:
-            self._buffer += self._sgd.weight_decay * parameters
-        return self._buffer * -self._sgd.learning_rate
+            self.buffer += self._sgd.weight_decay * parameters
+        return self.buffer * -self._sgd.learning_rate
 
     def forget(self) -> None:
         """Start anew."""
-        self._buffer[:] = 0
+        self.buffer[:] = 0

@@ -30,8 +30,13 @@ class Images(Protocol):
     def start(self) -> None:
         """Start what reads ahead, off the clock; touches no image."""
 
-    def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
-        """Endless minibatches of a worker's part; each pass over it has an order of its own."""
+    def training(
+        self, worker: int, workers: int, batch_size: int, taken: int = 0
+    ) -> Iterator[Batch]:
+        """Endless minibatches of a worker's part; each pass over it has an order of its own.
+
+        The first `taken` are left out, and not read.
+        """
 
     def statistics(self) -> Iterator[Batch]:
         """Batches of training images, always the same, for statistics of batch normalization."""

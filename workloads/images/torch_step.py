@@ -54,6 +54,14 @@ class TorchStep:
         """Start with no momentum."""
         self._momentum.forget()
 
+    def memory(self) -> NDArray[np.float32]:
+        """Return a copy of the momentum buffer: float32[size]."""
+        return np.array(self._momentum.buffer.cpu().numpy())
+
+    def remember(self, memory: NDArray[np.float32]) -> None:
+        """Go on with another step's momentum."""
+        self._momentum.buffer.copy_(torch.from_numpy(memory))
+
     def _take_in(self, view: NDArray[np.float32]) -> None:
         if self._crossing is None:
             np.copyto(self._network.parameters.numpy(), view)

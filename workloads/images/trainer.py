@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,12 @@ class Step(Protocol):
 
     def forget(self) -> None:
         """Start with no momentum."""
+
+    def memory(self) -> NDArray[np.float32]:
+        """Return a copy of the momentum buffer: float32[size]."""
+
+    def remember(self, memory: NDArray[np.float32]) -> None:
+        """Go on with the momentum of another step's `memory`."""
 
 
 class ImageTrainer:
@@ -42,8 +48,24 @@ class ImageTrainer:
 
     def load(self) -> None:
         """Open this worker's images."""
-        self._batches = self._images.training(*self._place, self._batch_size)
+        self._start(0)
 
     def compute(self, view: NDArray[np.float32]) -> tuple[None, NDArray[np.float32]]:
         """Return (None, update float32[size]), a fresh array, from the next minibatch at `view`."""
+        self._taken += 1
         return None, self._step(view, next(self._batches))
+
+    def state(self) -> Any:
+        """How many minibatches were taken, and the momentum."""
+        return self._taken, self._step.memory()
+
+    def restore(self, state: Any) -> None:
+        """Go on with the next minibatch."""
+        taken, memory = state
+        self._start(taken)
+        self._step.remember(memory)
+
+    def _start(self, taken: int) -> None:
+        """Minibatches, without those that were taken before."""
+        self._taken = taken
+        self._batches = self._images.training(*self._place, self._batch_size, taken)

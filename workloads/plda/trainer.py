@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import cycle, pairwise
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,8 @@ class PldaTrainer:
         self.assigned = self._kernels.initial_topics(ids, starts, key, settings.topics)
         bounds = minibatch_bounds(starts, settings.minibatch_tokens)
         self.minibatches = len(bounds) - 1
-        self._cuts = cycle(pairwise(bounds))
+        self._cuts = list(pairwise(bounds))
+        self._next = 0
 
     def compute(self, view: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Resample the next minibatch; return the change of the counts.
@@ -60,7 +61,8 @@ class PldaTrainer:
         (indices int32 strictly increasing, values int32 without zeros), totals included; the values
         add up to zero over the word part and over the totals.
         """
-        settings, (first, last) = self._workload, next(self._cuts)
+        settings, (first, last) = self._workload, self._cuts[self._next]
+        self._next = (self._next + 1) % self.minibatches
         seen = self._seen(first, last)
         cells = view.size - settings.topics
         table = view[:cells].reshape(-1, settings.topics)
@@ -83,6 +85,15 @@ class PldaTrainer:
         moved = np.flatnonzero(totals != view[cells:])
         indices = np.concatenate((changes[0, :count], (cells + moved).astype(np.int32)))
         return indices, np.concatenate((changes[1, :count], (totals - view[cells:])[moved]))
+
+    def state(self) -> Any:
+        """Topics of tokens, the sampler's random state, and which minibatch is next."""
+        return self.assigned.copy(), self._state.copy(), self._next
+
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+        assigned, random, self._next = state
+        self.assigned[:], self._state[:] = assigned, random
 
     def _seen(self, first: int, last: int) -> Visits:
         """How a minibatch is visited: worked out at its first visit, and kept."""

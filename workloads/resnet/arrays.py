@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +39,9 @@ class ArrayImages:
     def start(self) -> None:
         """Nothing reads ahead."""
 
-    def training(self, worker: int, workers: int, batch_size: int) -> Iterator[Batch]:
+    def training(
+        self, worker: int, workers: int, batch_size: int, taken: int = 0
+    ) -> Iterator[Batch]:
         """Endless minibatches of a worker's part; each pass over it has an order of its own."""
         part = shard(self._folder, self._seed, worker, workers)
         images, labels = part["images"], part["labels"]
@@ -48,11 +51,12 @@ class ArrayImages:
 
         def batches() -> Iterator[Batch]:
             queue = np.empty(0, np.int64)
-            while True:
+            for number in itertools.count():
                 while queue.size < batch_size:
                     queue = np.concatenate((queue, rng.permutation(labels.size)))
                 chosen, queue = queue[:batch_size], queue[batch_size:]
-                yield Batch(self._dataset.normalize(images[chosen]), labels[chosen])
+                if number >= taken:
+                    yield Batch(self._dataset.normalize(images[chosen]), labels[chosen])
 
         return batches()
 

@@ -329,6 +329,12 @@ class HeldTrainer:
         update = self._updates.get()
         return None, np.zeros_like(view) if update is None else update
 
+    def state(self) -> None:
+        """What the script has is its own to save."""
+
+    def restore(self, state: None) -> None:
+        """Nothing was saved."""
+
     def next_view(self) -> Vector:
         """Called by the script: the next model; blocks until it is there."""
         return self._views.get()

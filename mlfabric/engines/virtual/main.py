@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -15,7 +15,22 @@ from mlfabric.engines.roles.casting import roles_of
 from mlfabric.engines.roles.node import Role
 from mlfabric.engines.virtual.collective import CollectiveFlow
 from mlfabric.engines.virtual.plan import VirtualPlan
+from mlfabric.engines.virtual.saving import restored, saved
 from mlfabric.engines.virtual.world import OnProgress, OnSnapshot, World
+
+
+class Saves(Protocol):
+    """Keeps checkpoints of a run, and says when one is to be made."""
+
+    @property
+    def last(self) -> bytes | None:
+        """What the run is to go on from; None: it begins."""
+
+    def due(self) -> bool:
+        """Asked before each event."""
+
+    def save(self, data: bytes, elapsed_s: float) -> None:
+        """Keep one; what this raises ends the run."""
 
 
 def run(
@@ -24,34 +39,50 @@ def run(
     make_trainer: Callable[[int], Trainer],
     on_snapshot: OnSnapshot,
     on_progress: OnProgress,
+    saves: Saves | None = None,
 ) -> list[dict[str, Any]]:
     """Carry the run out; returns its rows, as ranks record them: the same plan, the same rows.
 
     `model` is the initial model, float32 or int32 (size,), left as it is. `on_snapshot(model,
     version, elapsed_s)` scores a snapshot and tells whether the run is to end;
     `on_progress(elapsed_s, counts)` is called now and then. With `plan.wire.nominal_bytes` no
-    trainer is made, and models are empty.
+    trainer is made, and models are empty. A run that is saved and goes on later has the rows of one
+    that was never interrupted.
     """
     with _rarely_collecting():
-        return _run(World(plan, on_snapshot), model, make_trainer, on_progress)
+        trainers = {} if plan.wire.nominal_bytes is not None else _trainers(plan, make_trainer)
+        last = None if saves is None else saves.last
+        if last is None:
+            world, roles = _begun(World(plan, on_snapshot), model, trainers)
+        else:
+            world, roles = restored(last, plan, trainers, on_snapshot)
+        return _run(world, roles, on_progress, saves)
 
 
-def _run(
-    world: World,
-    model: NDArray[Any],
-    make_trainer: Callable[[int], Trainer],
-    on_progress: OnProgress,
-) -> list[dict[str, Any]]:
+def _begun(
+    world: World, model: NDArray[Any], trainers: Mapping[str, Trainer]
+) -> tuple[World, list[Role]]:
+    """Everything is there, and the first events are to come."""
     if world.plan.wire.nominal_bytes is not None:
         model = model[:0]
-    else:
-        _make_trainers(world, make_trainer)
+    for host, trainer in trainers.items():
+        world.nodes[host].trainer = trainer
     roles = _cast(world, model)
     world.schedule_stragglers()
     for role in roles:
         role.start()
     world.look()
-    world.run(on_progress)
+    return world, roles
+
+
+def _run(
+    world: World, roles: list[Role], on_progress: OnProgress, saves: Saves | None
+) -> list[dict[str, Any]]:
+    def save() -> None:
+        if saves is not None and saves.due():
+            saves.save(saved(world, roles), world.agenda.now)
+
+    world.run(on_progress, save if saves is not None else None)
     for role in roles:
         role.finish()
     world.streams.cut_all()
@@ -78,11 +109,12 @@ def _rarely_collecting() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _make_trainers(world: World, make_trainer: Callable[[int], Trainer]) -> None:
-    for worker, host in enumerate(world.plan.context.workers):
-        trainer = make_trainer(worker)
+def _trainers(plan: VirtualPlan, make_trainer: Callable[[int], Trainer]) -> dict[str, Trainer]:
+    """One a worker, by its host."""
+    trainers = {host: make_trainer(worker) for worker, host in enumerate(plan.context.workers)}
+    for trainer in trainers.values():
         trainer.warm_up()
-        world.nodes[host].trainer = trainer
+    return trainers
 
 
 def _cast(world: World, model: NDArray[Any]) -> list[Role]:

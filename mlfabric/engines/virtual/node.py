@@ -40,7 +40,7 @@ class VirtualNode:
         self.on_applied: Callable[[NDArray[Any], int], None] | None = None
         self.on_sent: Callable[[str, int], None] | None = None
         self.trainer: Trainer | None = None
-        self._loaded = False
+        self.loaded = False
         self._lost_calls: list[Callable[[str], None]] = []
         self._world = world
         self._agenda = world.agenda
@@ -205,9 +205,9 @@ class VirtualNode:
     def _compute(self, view: NDArray[Any]) -> Payload:
         if self.trainer is None:
             return _NOTHING
-        if not self._loaded:
+        if not self.loaded:
             self.trainer.load()
-            self._loaded = True
+            self.loaded = True
         indices, values = self.trainer.compute(view)
         return Payload(len(view), indices, values).scaled(self.plan.step_scale)
 

@@ -44,7 +44,7 @@ class World:
         self.coordinators = coordinator_hosts(plan)
         shards = len(plan.servers)
         self.snapshots = Snapshots(plan.snapshot_interval_s, self._take, shards=shards)
-        self._on_snapshot = on_snapshot
+        self.on_snapshot = on_snapshot
         self.replica: NDArray[Any] | None = None
         self.nodes: dict[str, VirtualNode] = {}
         for host in plan.hosts:
@@ -74,7 +74,7 @@ class World:
         return {shard: t for node in self.nodes.values() for shard, t in node.tallies.items()}
 
     def _take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
-        self.over = self._on_snapshot(model, version, elapsed_s) or self.over
+        self.over = self.on_snapshot(model, version, elapsed_s) or self.over
         if self.replica is not None and self.replica is not model and not self._replica_is_gone:
             apart = distance(model, self.replica)
             told = {"elapsed_s": elapsed_s, "version": version, "distance": apart}
@@ -110,10 +110,11 @@ class World:
         for tell in self.rate_watchers:
             tell(host, self.plan.link_bytes_per_s[Link(host, "egress")] * factor)
 
-    def run(self, on_progress: OnProgress) -> None:
+    def run(self, on_progress: OnProgress, between_events: Callable[[], None] | None) -> None:
         """Go on until the time, or the updates, are used up, or a snapshot ends the run.
 
-        Raises NothingMoves, which tells who waits for what, when nothing is left to happen.
+        `between_events` is called before each event. Raises NothingMoves, which tells who waits for
+        what, when nothing is left to happen.
         """
         agenda, streams, fabric = self.agenda, self.streams, self.streams.fabric
         most_s, enough = self.plan.max_seconds, self.plan.max_updates or math.inf
@@ -123,6 +124,8 @@ class World:
                 on_progress(agenda.now, mean_tally(self.tallies().values(), shards))
             if self.over or self.version >= enough:
                 break
+            if between_events is not None:
+                between_events()
             flows_s, calls_s = fabric.next_s(), agenda.next_s()
             if flows_s == math.inf and not agenda.pending and not streams.stalled:
                 raise NothingMoves(f"nothing is left to happen: {self._story()}")

@@ -1,0 +1,105 @@
+"""A run's checkpoints on disk: each a folder of parts that counts once it is marked complete.
+
+checkpoints/000007/<part>.pickle   what one host, or the virtual clock, needs to go on
+checkpoints/000007/complete.json   written last; until then the checkpoint before counts
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = "checkpoints"
+_MARK = "complete.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete one: its number, its folder, and the time of the run's clock, in seconds."""
+
+    number: int
+    elapsed_s: float
+    folder: Path
+
+    def part(self, name: str) -> Any:
+        """What was saved under this name; it is unpickled, so the folder must be one's own."""
+        return pickle.loads(self.data(name))
+
+    def data(self, name: str) -> bytes:
+        """The bytes of a part."""
+        return _part(self.folder, name).read_bytes()
+
+
+class Checkpoints:
+    """Those of the run in `run_dir`. What cannot be written raises OSError, and harms no other."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._folder = run_dir / FOLDER
+
+    def write(self, number: int, name: str, state: Any) -> None:
+        """Add a part to a checkpoint, pickled; it is there whole or not at all."""
+        self.write_data(number, name, pickle.dumps(state, pickle.HIGHEST_PROTOCOL))
+
+    def write_data(self, number: int, name: str, data: bytes) -> None:
+        """Add a part that is bytes already."""
+        folder = self._of(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(_part(folder, name), data)
+
+    def parts(self, number: int) -> set[str]:
+        """Names of the parts that a checkpoint has so far."""
+        return {path.stem for path in self._of(number).glob("*.pickle")}
+
+    def complete(self, number: int, elapsed_s: float) -> None:
+        """All its parts are there: from now on it counts, and no other is kept."""
+        folder = self._of(number)
+        _write(folder / _MARK, json.dumps({"elapsed_s": elapsed_s}).encode())
+        for other in self._all():
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def latest(self) -> Checkpoint | None:
+        """The last one that is complete."""
+        for folder in reversed(self._all()):
+            if (folder / _MARK).exists():
+                told = json.loads((folder / _MARK).read_text(encoding="utf-8"))
+                return Checkpoint(int(folder.name), told["elapsed_s"], folder)
+        return None
+
+    def next_number(self) -> int:
+        """One that no checkpoint has had, complete or not."""
+        numbers = [int(folder.name) for folder in self._all()]
+        return max(numbers, default=0) + 1
+
+    def remove(self) -> None:
+        """Keep none: the run has ended."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _of(self, number: int) -> Path:
+        return self._folder / f"{number:06d}"
+
+    def _all(self) -> list[Path]:
+        return sorted(path for path in self._folder.glob("*") if path.name.isdigit())
+
+
+def _part(folder: Path, name: str) -> Path:
+    return folder / f"{name}.pickle"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """On the disk before it has its name: a machine that loses power leaves no half of it."""
+    partial = path.with_suffix(".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
