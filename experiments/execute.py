@@ -6,7 +6,7 @@ import json
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pandas as pd
 
@@ -20,9 +20,10 @@ from experiments.fingerprint import fingerprint
 from experiments.interrupts import held_back
 from experiments.mpi_library import library
 from experiments.naming import run_name
-from experiments.outcome import Outcome, Status, result_line
+from experiments.outcome import Outcome, Status, outcome_of, result_line
 from experiments.progress import Progress
-from experiments.schema import RunConfig, to_plain, write_config
+from experiments.resuming import SUMMARY, Part, RunFolder, has_ended_before, taken
+from experiments.schema import RunConfig, to_plain
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, finished, unfinished
 from mlfabric.errors import MlfabricError, SettingError
@@ -36,7 +37,7 @@ class Engine(Protocol):
     """How the records of a run come about."""
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, workload: Workload, progress: Progress
+        self, config: RunConfig, folder: RunFolder, workload: Workload, progress: Progress
     ) -> None: ...
 
     def carry_out(self) -> tuple[Records, Summary]:
@@ -46,22 +47,26 @@ class Engine(Protocol):
 def execute(config: RunConfig, run_dir: Path, progress: Progress | None = None) -> Outcome:
     """Carry out one run in its own folder, an absolute path. Whatever happens, it is recorded.
 
+    With `resume=auto` one that has ended there before is not carried out again.
     How far it is is shown on stderr, or as `progress` does.
     """
     try:
-        write_config(config, run_dir / "config.json")
-    except FileExistsError:
-        return Outcome("failed", f"{run_dir} already holds a run", run_dir)
-    return _Run(config, run_dir, progress or Progress()).execute()
+        if has_ended_before(config, run_dir):
+            return outcome_of(run_dir)
+        with taken(config, run_dir) as folder:
+            return _Run(config, folder, progress or Progress()).execute()
+    except RunFailed as error:
+        return Outcome("failed", str(error), run_dir)
 
 
 class _Run:
     """What is known of a run while it is carried out."""
 
-    def __init__(self, config: RunConfig, run_dir: Path, progress: Progress) -> None:
+    def __init__(self, config: RunConfig, folder: RunFolder, progress: Progress) -> None:
         self._config = config
-        self._run_dir = run_dir
-        self._summary_path = run_dir / "run.json"
+        self._folder = folder
+        self._run_dir = folder.path
+        self._summary_path = folder.path / SUMMARY
         self._recorder: Recorder | None = None
         self._scores = pd.DataFrame()
         self._distances = pd.DataFrame()
@@ -87,26 +92,41 @@ class _Run:
         environment = {**describe_environment(_mpi_version(self._config)), "data": data}
         write_json(environment, self._run_dir / "environment.json")
         settings = to_plain(self._config)
+        mark = fingerprint(json.dumps(settings))
         tags = {
-            "fingerprint": fingerprint(json.dumps(settings)),
+            "fingerprint": mark,
             "run_dir": str(self._run_dir),
             "data": environment["data"],
             "git_dirty": str(environment["git"]["dirty"]),
             "mlflow.source.git.commit": str(environment["git"]["revision"]),
         }
-        if self._config.tracking.uri is None:
-            return
+        if self._config.tracking.uri is not None:
+            self._open_mlflow_run(tags, settings)
+        run_id = self._recorder.run_id if self._recorder is not None else None
+        self._folder.begin(mark, run_id)
+        self._say_where_it_goes_on()
+
+    def _open_mlflow_run(self, tags: dict[str, str], settings: dict[str, Any]) -> None:
         from experiments.tracking import Recorder  # MLflow, only where it is used
         from experiments.tracking_views import leading_params
 
         name = run_name(self._config)
         params = leading_params(self._config) | flat_params(settings)
-        self._recorder = Recorder(self._config.tracking, name, tags, params)
+        tags |= {f"part_{n}": _told(part) for n, part in enumerate(self._folder.parts, start=1)}
+        before = self._folder.run_id
+        self._recorder = Recorder(self._config.tracking, name, tags, params, before)
+
+    def _say_where_it_goes_on(self) -> None:
+        checkpoint, number = self._folder.checkpoint, len(self._folder.parts)
+        if checkpoint is not None:
+            print(
+                f"part {number}, from {checkpoint.elapsed_s:.1f} s of the run's clock", flush=True
+            )
 
     def _carried_out(self) -> Summary:
         workload = self._workload
         engine = _engine(self._config)
-        run = engine(self._config, self._run_dir, workload, self._progress)
+        run = engine(self._config, self._folder, workload, self._progress)
         records, told = run.carry_out()
         write_tables(records, self._run_dir)
         self._scores, self._distances = records.metrics, records.distances
@@ -125,9 +145,11 @@ class _Run:
     def _end(self, status: Status, summary: Summary, details: str = "") -> Outcome:
         """Write down how the run ended, undisturbed by signals; a result not recorded is none."""
         self._progress.close()
+        summary |= {"parts": self._folder.parts}
         line = summary["reason"] or result_line(summary)
         with held_back():
             try:
+                self._folder.end(status, summary["reason"])
                 self._record(status, summary)
             except (RunFailed, OSError) as error:
                 status = "failed"
@@ -155,6 +177,12 @@ class _Run:
         self._recorder.log_distances(self._distances)
         tags = {"status": summary["status"], "reason": summary["reason"] or ""}
         self._recorder.finish(ended, tags, self._run_dir)
+
+
+def _told(part: Part) -> str:
+    """A part of the run, as its MLflow run has it."""
+    ended = f", {part['ended']}" if part["ended"] else ""
+    return f"from {part['from_s']:.1f} s, {part['began']}{ended}"
 
 
 def _mpi_version(config: RunConfig) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 
 from experiments.collect import Records, metrics, read_records
 from experiments.errors import RunFailed
@@ -13,6 +12,7 @@ from experiments.files import alone
 from experiments.launch import Launch
 from experiments.paths import RESULTS
 from experiments.progress import Progress, read_progress, training_line
+from experiments.resuming import RunFolder
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, time_to_target_s
@@ -29,12 +29,13 @@ class MpiRun:
     """What is known of a run while its ranks are at work."""
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, workload: Workload, progress: Progress
+        self, config: RunConfig, folder: RunFolder, workload: Workload, progress: Progress
     ) -> None:
         assert isinstance(config.engine, MpiEngineConfig)
         self._config = config
         self._engine = config.engine
-        self._run_dir = run_dir
+        self._folder = folder
+        self._run_dir = run_dir = folder.path
         self._metric = Metric(workload.metric_name, workload.metric_goal)
         self._progress = progress
         self._scores = Tail(run_dir / "metrics.jsonl")

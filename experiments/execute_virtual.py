@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.collect import Records, metrics, records_of
+from experiments.interrupts import held_back
 from experiments.model_report import write_report
 from experiments.plan import rate_events
 from experiments.progress import Progress, training_line
+from experiments.resuming import RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.summary import Metric, Summary, reached
 from experiments.virtual_plan import virtual_plan
+from mlfabric.checkpoints import Checkpoints
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import write_trace
 from mlfabric.engines.virtual import run
@@ -24,6 +29,9 @@ from workloads.base import Trainer, Workload
 Rows = list[dict[str, Any]]
 OnProgress = Callable[[float, Mapping[str, int]], None]
 
+_WORLD, _SCORES = "world", "scores"
+"""Parts of a checkpoint."""
+
 _NO_MODEL: NDArray[Any] = np.empty(0, np.float32)
 
 
@@ -31,10 +39,11 @@ class VirtualRun:
     """What is known of a run while its clock jumps from event to event."""
 
     def __init__(
-        self, config: RunConfig, run_dir: Path, workload: Workload, progress: Progress
+        self, config: RunConfig, folder: RunFolder, workload: Workload, progress: Progress
     ) -> None:
         self._config = config
-        self._run_dir = run_dir
+        self._folder = folder
+        self._run_dir = folder.path
         self._workload = workload
         self._metric = Metric(workload.metric_name, workload.metric_goal)
         self._progress = progress
@@ -42,6 +51,8 @@ class VirtualRun:
 
     def carry_out(self) -> tuple[Records, Summary]:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
+        if self._folder.checkpoint is not None:
+            self._scores = self._folder.checkpoint.part(_SCORES)
         rows = self._time() if self._config.workload.timing_only else self._train()
         return records_of(rows, metrics(self._scores)), {"worst_link_miss": None}
 
@@ -64,13 +75,26 @@ class VirtualRun:
 
         count = self._config.cluster.workers
         self._write_trace(plan.rate_events)
-        rows = run(plan, model, lambda worker: workload.trainer(worker, count), score, self._show)
+        require_room(self._run_dir, self._config, model.nbytes)
+        with self._saves() as saves:
+            make = partial(workload.trainer, workers=count)
+            rows = run(plan, model, make, score, self._show, saves)
         write_report(evaluator, last, self._run_dir)
         return rows
 
     def _time(self) -> Rows:
         self._write_trace(rate_events(self._config))
-        return time_only(self._config, self._show)
+        with self._saves() as saves:
+            return time_only(self._config, self._show, saves)
+
+    @contextmanager
+    def _saves(self) -> Iterator[_Saves | None]:
+        """Checkpoints, where they are wanted; a signal to end then waits for one."""
+        if self._config.resume == "never":
+            yield None
+            return
+        with held_back() as asked_to_end:
+            yield _Saves(self._config, self._folder, self._scores, asked_to_end)
 
     def _write_trace(self, events: Iterable[RateEvent]) -> None:
         write_trace(self._run_dir / "network_trace.csv", events)
@@ -87,10 +111,45 @@ class VirtualRun:
         self._progress.show(training_line(told, self._config.engine.max_seconds, score))
 
 
-def time_only(config: RunConfig, show: OnProgress = lambda elapsed_s, counts: None) -> Rows:
+class _Saves:
+    """Checkpoints at intervals, and a last one where the run is to end early."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        scores: list[dict[str, Any]],
+        asked_to_end: Callable[[], bool],
+    ) -> None:
+        self._interval_s = config.engine.checkpoint_interval_s
+        self._checkpoints = Checkpoints(folder.path)
+        self._scores = scores
+        self._asked_to_end = asked_to_end
+        self._next_s = time.monotonic() + self._interval_s
+        self.last = None if folder.checkpoint is None else folder.checkpoint.data(_WORLD)
+
+    def due(self) -> bool:
+        return self._asked_to_end() or time.monotonic() >= self._next_s
+
+    def save(self, data: bytes, elapsed_s: float) -> None:
+        """Raises KeyboardInterrupt where the run is to end."""
+        number = self._checkpoints.next_number()
+        self._checkpoints.write_data(number, _WORLD, data)
+        self._checkpoints.write(number, _SCORES, self._scores)
+        self._checkpoints.complete(number, elapsed_s)
+        self._next_s = time.monotonic() + self._interval_s
+        if self._asked_to_end():
+            raise KeyboardInterrupt
+
+
+def time_only(
+    config: RunConfig,
+    show: OnProgress = lambda elapsed_s, counts: None,
+    saves: _Saves | None = None,
+) -> Rows:
     """Rows of a run of bytes and seconds alone: there is no data, and nothing to score."""
     plan = virtual_plan(config, conserved=False, model=None)
-    return run(plan, _NO_MODEL, _no_trainer, lambda model, version, elapsed_s: False, show)
+    return run(plan, _NO_MODEL, _no_trainer, lambda model, version, elapsed_s: False, show, saves)
 
 
 def _no_trainer(worker: int) -> Trainer:

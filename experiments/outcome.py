@@ -32,7 +32,7 @@ def outcomes_in(sweep_dir: Path) -> list[tuple[str, Outcome]]:
     """
     given = sorted(sweep_dir.rglob(".hydra/overrides.yaml"), key=_place)
     begun = [path for path in given if (path.parent.parent / "config.json").exists()]
-    return [(_overrides(path), _outcome(path.parent.parent)) for path in begun]
+    return [(_overrides(path), outcome_of(path.parent.parent)) for path in begun]
 
 
 def _place(path: Path) -> list[int]:
@@ -44,7 +44,8 @@ def _overrides(path: Path) -> str:
     return " ".join(line.removeprefix("- ").strip("'") for line in lines if line != "[]")
 
 
-def _outcome(run_dir: Path) -> Outcome:
+def outcome_of(run_dir: Path) -> Outcome:
+    """How the run in this folder ended; "running" where it has left no run.json."""
     try:
         summary = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 from pydantic import ValidationError
@@ -56,6 +56,7 @@ class RunConfig:
 
     seed: Annotated[int, Ge(0)]
     experiment: str
+    resume: Literal["never", "auto"]
     cluster: ClusterConfig
     network: NetworkConfig
     compute: ComputeConfig

@@ -171,6 +171,7 @@ class MpiEngineConfig:
     chunk_bytes: Annotated[int, Ge(1024), Le(65_536)] | None
     fault_tolerance: bool
     lost_after_s: Positive
+    checkpoint_interval_s: Positive
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -188,6 +189,7 @@ class VirtualEngineConfig:
     collective: Literal["flow", "messages"]
     chunk_bytes: Annotated[int, Ge(1024), Le(16_777_216)] | None
     lost_after_s: Positive
+    checkpoint_interval_s: Positive
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -72,19 +72,37 @@ class Recorder:
     """The MLflow run of one experiment run; every method raises RunFailed if the store fails."""
 
     def __init__(
-        self, tracking: TrackingConfig, name: str, tags: Mapping[str, str], params: dict[str, str]
+        self,
+        tracking: TrackingConfig,
+        name: str,
+        tags: Mapping[str, str],
+        params: dict[str, str],
+        run_id: str | None = None,
     ) -> None:
+        """Create the run, or go on with the one of that id, where it is still there."""
         self._uri = tracking.store
         self._start_ms = time.time_ns() // 1_000_000
         experiment_id = create_store(tracking)
         with _failing_as_run(self._uri):
             self._client = MlflowClient(self._uri)
             told = {KIND: RUN, **tags}
+            if run_id is not None and self._goes_on(run_id, told):
+                return
             create = partial(self._client.create_run, experiment_id, self._start_ms, told)
             self.run_id: str = patiently(partial(create, run_name=name)).info.run_id
             items = [Param(key, value[:VALUE_LIMIT]) for key, value in params.items()]
             for batch in _batches(items, _PARAMS_A_BATCH):
                 self._log_batch(params=batch)
+
+    def _goes_on(self, run_id: str, tags: Mapping[str, str]) -> bool:
+        try:
+            before = self._client.get_run(run_id)
+        except MlflowException:
+            return False
+        self.run_id, self._start_ms = run_id, before.info.start_time
+        patiently(partial(self._client.update_run, run_id, status="RUNNING"))
+        self._log_batch(tags=[RunTag(key, value) for key, value in tags.items()])
+        return True
 
     def log_scores(self, metrics: pd.DataFrame) -> None:
         """Log every snapshot's metrics: step = version, time = start of the run + its clock."""

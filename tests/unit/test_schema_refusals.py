@@ -297,7 +297,9 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path, file: str, multiru
     key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
     assert validate([f"{key}={tmp_path}"], multirun=multirun)
     (tmp_path / file).touch()
-    with pytest.raises(SettingError, match=f"{key}=.*: must be a folder without a run in it"):
+    with pytest.raises(
+        SettingError, match=f"{key}=.*: must be a folder without a run in it, or resume=auto"
+    ):
         validate([f"{key}={tmp_path}"], multirun=multirun)
 
 
