@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from experiments.errors import RecordsError
+from experiments.rows import Row, read_rows
 from mlfabric.engines.tallies import mean_tally
 
-Row = Mapping[str, Any]
-
+SCORES_FILE = "metrics.jsonl"
 DISTANCES_FILE = "distances.jsonl"
 """How far the replica was from the server at each snapshot of a run of ranks."""
 
@@ -85,7 +83,7 @@ def read_records(run_dir: Path, *, whole: bool = True) -> Records:
     paths = sorted((run_dir / "records").glob("rank-*.jsonl"))
     paths.append(run_dir / DISTANCES_FILE)
     rows = [row for path in paths for row in read_rows(path, whole=whole)]
-    return records_of(rows, metrics(read_rows(run_dir / "metrics.jsonl")))
+    return records_of(rows, metrics(read_rows(run_dir / SCORES_FILE)))
 
 
 def records_of(rows: Sequence[Row], scores: pd.DataFrame) -> Records:
@@ -101,23 +99,6 @@ def records_of(rows: Sequence[Row], scores: pd.DataFrame) -> Records:
         _table(_of("promise", rows), PROMISES),
         _events(rows),
     )
-
-
-def read_rows(path: Path, *, whole: bool = True) -> Iterator[Row]:
-    """The rows of a JSON-lines file, none if absent; raises RecordsError for a torn line.
-
-    Unless it is to be `whole` its last line may be torn, as a rank that is killed leaves it.
-    """
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield json.loads(line)
-            except ValueError:
-                if not whole and not line.endswith("\n"):
-                    return
-                raise RecordsError(f"{path}, line {number}: not a whole JSON record") from None
 
 
 def transfers(rows: Iterable[Row]) -> pd.DataFrame:

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from experiments.build import build_workload
-from experiments.collect import DISTANCES_FILE
+from experiments.collect import DISTANCES_FILE, SCORES_FILE
 from experiments.model_report import write_report
+from experiments.rows import read_rows
 from experiments.schema import read_config
 from experiments.shards import ShardedSnapshots, distances
 from workloads.base import Vector, WorkloadError
@@ -49,13 +50,16 @@ def _evaluate(run_dir: Path) -> None:
     _step_back()
     evaluator = workload.evaluator()
     last: Vector | None = None
-    with (run_dir / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
+    scored_s = max((row["elapsed_s"] for row in read_rows(run_dir / SCORES_FILE)), default=-1.0)
+    with (run_dir / SCORES_FILE).open("a", encoding="utf-8") as metrics:
         for model, version, elapsed_s in follow(run_dir / "snapshots", config.cluster.servers):
+            last = model
+            if elapsed_s <= scored_s:  # before the run went on
+                continue
             scores = evaluator.evaluate(model)
             row = {"version": version, "elapsed_s": elapsed_s, **scores}
             metrics.write(json.dumps(row) + "\n")
             metrics.flush()
-            last = model
     _write_distances(run_dir)
     if last is not None:
         write_report(evaluator, last, run_dir)

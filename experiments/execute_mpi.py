@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
 
 from experiments.collect import Records, metrics, read_records
 from experiments.errors import RunFailed
 from experiments.evaluator import EvaluatorProcess
 from experiments.files import alone
+from experiments.interrupts import held_back
 from experiments.launch import Launch
+from experiments.part_files import go_back_to, salvage
 from experiments.paths import RESULTS
 from experiments.progress import Progress, read_progress, training_line
-from experiments.resuming import RunFolder
+from experiments.resuming import RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, time_to_target_s
 from experiments.tail import Tail
+from mlfabric.checkpoints import REQUEST
 from mlfabric.emulation.spec import TOLERATED_MISS
 from workloads.base import Workload
 
 _POLL_S = 0.2
 START_LIMIT_S = 300.0
 END_LIMIT_S = 20.0
+CHECKPOINT_LIMIT_S = 25.0
+"""A run that is to end early waits so long for its checkpoint: Slurm grants 30 seconds [ours]."""
 
 
 class MpiRun:
@@ -47,6 +55,9 @@ class MpiRun:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
         launch = Launch(self._config, self._run_dir)
         launch.check()
+        if self._folder.checkpoint is not None:
+            part = len(self._folder.parts)
+            go_back_to(self._folder.checkpoint, self._config, self._run_dir, part)
         with self._turn():
             self._carry_out(launch)
         told = {"worst_link_miss": self._link_miss(launch), "emulation": launch.emulation}
@@ -72,9 +83,12 @@ class MpiRun:
             if not evaluator.running():
                 raise RunFailed("the evaluator ended before the workload was prepared")
             time.sleep(_POLL_S)
+        model_bytes = np.load(self._run_dir / "model0.npy", mmap_mode="r").nbytes
+        require_room(self._run_dir, self._config, model_bytes)
         try:
-            launch.start()
-            self._watch(launch, evaluator)
+            with self._asked_to_end() as asked_to_end:
+                launch.start()
+                self._watch(launch, evaluator, asked_to_end)
         finally:
             launch.kill()
         evaluator.finish()
@@ -87,13 +101,32 @@ class MpiRun:
             print(f"a shaped link misses its rate by {miss:.1%}; see calibration.json")
         return miss
 
-    def _watch(self, launch: Launch, evaluator: EvaluatorProcess) -> None:
+    def _asked_to_end(self) -> AbstractContextManager[Callable[[], bool]]:
+        """What tells of a signal, where that is to wait for a checkpoint."""
+        return held_back() if self._config.resume == "auto" else nullcontext(lambda: False)
+
+    def _save_and_leave(self, launch: Launch) -> None:
+        """One more checkpoint, if there is something to save and it is made in time."""
+        asked = self._run_dir / REQUEST
+        if self._begun:
+            asked.touch()
+        deadline = time.monotonic() + CHECKPOINT_LIMIT_S
+        while asked.exists() and launch.poll() is None and time.monotonic() < deadline:
+            self._progress.show("asked to end: making a checkpoint")
+            time.sleep(_POLL_S)
+        raise KeyboardInterrupt
+
+    def _watch(
+        self, launch: Launch, evaluator: EvaluatorProcess, asked_to_end: Callable[[], bool]
+    ) -> None:
         """Wait for the cluster to end; ask it to when the target is reached."""
         asked = False
         self._since_s = time.monotonic()
         while (status := launch.poll()) is None:
             evaluator.running()
             self._check_in_time()
+            if asked_to_end():
+                self._save_and_leave(launch)
             reached = self._read_scores()
             if reached and self._engine.stop_at_target and not asked:
                 launch.request_stop()
@@ -103,7 +136,10 @@ class MpiRun:
             self._progress.show(line)
             time.sleep(_POLL_S)
         if status != 0:
-            raise RunFailed(f"{launch.failure()}\nlogs: {self._run_dir / 'console.log'}")
+            saved = salvage(self._config, self._run_dir, len(self._folder.parts))
+            told = "; resume=auto goes on from where it was" if saved else ""
+            what, _, story = launch.failure().partition("\n")
+            raise RunFailed(f"{what}{told}\n{story}\nlogs: {self._run_dir / 'console.log'}")
 
     def _check_in_time(self) -> None:
         """The ranks end themselves when nothing moves; this is for ranks that cannot."""

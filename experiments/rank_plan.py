@@ -8,9 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from experiments.plan import common_plan, policy_context
+from experiments.resuming import parts_of
+from experiments.rows import read_rows
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
-from mlfabric.engines.mpi.plan import RankPlan
+from mlfabric.checkpoints import NUMBERS_A_PART, Checkpoints
+from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
+from mlfabric.engines.mpi.records import records_path
+from mlfabric.engines.plan import Fault
 from mlfabric.topology import BIG_SWITCH
 
 
@@ -25,12 +30,26 @@ def rank_plan(
     assert isinstance(config.engine, MpiEngineConfig)
     model_bytes = np.load(run_dir / "model0.npy", mmap_mode="r").nbytes
     lines = dict.fromkeys(config.hosts, config.cluster.bandwidth_bytes_per_s)
+    common = common_plan(config, conserved)
+    interval_s = config.engine.checkpoint_interval_s
     return RankPlan(
-        **common_plan(config, conserved),
+        **{**common, "faults": _left(common["faults"], run_dir)},
         context=policy_context(config, model_bytes, BIG_SWITCH, lines),
         run_dir=run_dir,
         read_rates=read_rates,
         paced=paced,
         watchdog_s=config.engine.watchdog_s,
         lost_after_s=config.engine.lost_after_s,
+        checkpoint=Checkpoints(run_dir).latest(),
+        checkpoint_interval_s=interval_s if config.resume == "auto" else None,
+        first_checkpoint=NUMBERS_A_PART * parts_of(run_dir),
     )
+
+
+def _left(faults: Sequence[Fault], run_dir: Path) -> tuple[Fault, ...]:
+    """Faults that no earlier part of the run has had."""
+    if not faults:
+        return ()
+    path = records_path(run_dir, SCHEDULER_RANK)
+    had = {row["due_s"] for row in read_rows(path, whole=False) if row["row"] == "fault"}
+    return tuple(fault for fault in faults if fault.at_s not in had)

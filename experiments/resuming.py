@@ -109,6 +109,12 @@ def require_room(run_dir: Path, config: RunConfig, model_bytes: int) -> None:
         )
 
 
+def parts_of(run_dir: Path) -> int:
+    """How many parts the run in this folder has, with the one under way."""
+    told = _told(run_dir)
+    return 1 if told is None else len(told["parts"])
+
+
 def _opened(config: RunConfig, run_dir: Path, *, goes_on: bool) -> RunFolder:
     try:
         write_config(config, run_dir / CONFIG)

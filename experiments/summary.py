@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from experiments.collect import Records, Row
+from experiments.collect import Records
+from experiments.rows import Row
 from experiments.schema import RunConfig
 from experiments.sections import VirtualEngineConfig
 from mlfabric import policies

@@ -1,7 +1,7 @@
 """A run's checkpoints on disk: each a folder of parts that counts once it is marked complete.
 
-checkpoints/000007/<part>.pickle   what one host, or the virtual clock, needs to go on
-checkpoints/000007/complete.json   written last; until then the checkpoint before counts
+checkpoints/000000007/<part>.pickle   what one host, or the virtual clock, needs to go on
+checkpoints/000000007/complete.json   written last; until then the checkpoint before counts
 """
 
 from __future__ import annotations
@@ -10,21 +10,31 @@ import json
 import os
 import pickle
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 FOLDER = "checkpoints"
+
+REQUEST = "checkpoint"
+"""A file of this name in the run's folder asks for a checkpoint; it goes once that was tried."""
+
+NUMBERS_A_PART = 1_000_000
+"""Checkpoints of each part of a run have so many numbers of their own."""
+
 _MARK = "complete.json"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete one: its number, its folder, and the time of the run's clock, in seconds."""
+    """A complete one: its number, its folder, the time of the run's clock, in seconds, and how many
+    bytes of each host's records were there then."""
 
     number: int
     elapsed_s: float
     folder: Path
+    records: Mapping[str, int]
 
     def part(self, name: str) -> Any:
         """What was saved under this name; it is unpickled, so the folder must be one's own."""
@@ -55,20 +65,28 @@ class Checkpoints:
         """Names of the parts that a checkpoint has so far."""
         return {path.stem for path in self._of(number).glob("*.pickle")}
 
-    def complete(self, number: int, elapsed_s: float) -> None:
+    def complete(
+        self, number: int, elapsed_s: float, records: Mapping[str, int] | None = None
+    ) -> None:
         """All its parts are there: from now on it counts, and no other is kept."""
         folder = self._of(number)
-        _write(folder / _MARK, json.dumps({"elapsed_s": elapsed_s}).encode())
+        told = {"elapsed_s": elapsed_s, "records": dict(records or {})}
+        _write(folder / _MARK, json.dumps(told).encode())
         for other in self._all():
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
+
+    def open(self, number: int) -> Checkpoint:
+        """One whose parts are there, complete or not."""
+        return Checkpoint(number, 0.0, self._of(number), {})
 
     def latest(self) -> Checkpoint | None:
         """The last one that is complete."""
         for folder in reversed(self._all()):
             if (folder / _MARK).exists():
                 told = json.loads((folder / _MARK).read_text(encoding="utf-8"))
-                return Checkpoint(int(folder.name), told["elapsed_s"], folder)
+                number, elapsed_s = int(folder.name), told["elapsed_s"]
+                return Checkpoint(number, elapsed_s, folder, told["records"])
         return None
 
     def next_number(self) -> int:
@@ -81,7 +99,7 @@ class Checkpoints:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _of(self, number: int) -> Path:
-        return self._folder / f"{number:06d}"
+        return self._folder / f"{number:09d}"
 
     def _all(self) -> list[Path]:
         return sorted(path for path in self._folder.glob("*") if path.name.isdigit())

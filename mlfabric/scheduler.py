@@ -119,6 +119,10 @@ class Scheduler:
         """Whether bandwidth comes from the emulator (oracle) and not from measurements."""
         return self.settings.bandwidth == "oracle"
 
+    def begin_at(self, version: int) -> None:
+        """Go on with a model of this version, of which nothing is on its way."""
+        self.version = version
+
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do, in this order, now that `event` has happened; `now` in seconds."""
         _HANDLERS[type(event)](self, event, now)

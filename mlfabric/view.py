@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from numpy.typing import NDArray
@@ -49,6 +50,8 @@ class ModelView:
         model.overwrite(self.values)
         self.version = version
         self._pending = {i: u for i, u in self._pending.items() if i > included}
+        if self._carried not in self._pending:  # it was applied before anyone could say so
+            self._carried = None
         for update in self._pending.values():
             update.add_to(self.values)
 
@@ -59,3 +62,14 @@ class ModelView:
         self._pending.clear()
         self._momentum.step(update).add_to(self.values)
         self.version += updates
+
+    def state(self) -> Any:
+        """A copy of all that it holds."""
+        memory = self._momentum.memory(self.values)
+        return deepcopy((self.values, self.version, self._pending, self._carried, memory))
+
+    def restore(self, state: Any) -> None:
+        """Hold what another view's `state` was."""
+        self.values[:], self.version, self._pending, self._carried, memory = state
+        for velocity in memory:
+            self._momentum.remember(velocity)

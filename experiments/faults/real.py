@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.collect import read_rows
 from experiments.faults.counting import COMPUTE_S, RATE, Rows, Seen, rate_events
 from experiments.faults.schedules import Schedule, draw
 from experiments.mpi_library import library
 from experiments.mpiexec import run_in_bubble
+from experiments.rows import read_rows
 from experiments.shards import ShardedSnapshots, distances
 
 REAL_SIZE = int(RATE * COMPUTE_S / 4)

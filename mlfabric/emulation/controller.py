@@ -62,8 +62,9 @@ class TraceController:
 
 
 def _open_applied(path: Path) -> TextIO:
-    file = path.open("w", buffering=1)
-    file.write("time_s,host,factor,rate_bytes_per_s\n")
+    file = path.open("a", buffering=1)
+    if not file.tell():  # else the run goes on
+        file.write("time_s,host,factor,rate_bytes_per_s\n")
     return file
 
 

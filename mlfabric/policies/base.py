@@ -104,6 +104,9 @@ class Coordinator(Protocol):
 
     def handle(self, event: Event, now: float) -> list[Action]: ...
 
+    def begin_at(self, version: int) -> None:
+        """The run goes on with a model of this version, which all workers hold."""
+
 
 class Piece(NamedTuple):
     """Entries `begin` to `end` of a vector, and the trees by which they are summed and spread.

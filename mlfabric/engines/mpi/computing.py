@@ -29,7 +29,8 @@ class Computed:
 class Computation:
     """Computes what it is asked to in a thread of its own; its daemon fetches the results.
 
-    `emulated_s(iteration)` is how long a computation takes; `now` the run's clock; `wake` is called
+    The trainer is loaded first, unless it is `loaded`. `emulated_s(iteration)` is how long a
+    computation takes; `now` the run's clock; `wake` is called
     when there is a result, or an error.
     """
 
@@ -39,8 +40,11 @@ class Computation:
         emulated_s: Callable[[int], float],
         now: Callable[[], float],
         wake: Callable[[], None],
+        *,
+        loaded: bool,
     ) -> None:
         self._trainer = trainer
+        self._loaded = loaded
         self._emulated_s = emulated_s
         self._now = now
         self._wake = wake
@@ -79,7 +83,8 @@ class Computation:
 
     def _run(self) -> None:
         try:
-            self._trainer.load()
+            if not self._loaded:
+                self._trainer.load()
             while (asked := self._asked.get()) is not None and not self._stop.is_set():
                 self._compute(*asked)
         except BaseException as error:  # handed to the daemon, which ends the job

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
 from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.records import write_atomically
+from mlfabric.engines.mpi.saving import Leading, Saving
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import allreduce_worker, roles_of
-from mlfabric.engines.roles.node import Role
-from mlfabric.errors import GivenUp, SettingError
+from mlfabric.engines.roles.node import LastingRole
+from mlfabric.errors import GivenUp, SchedulerLost, SettingError
 
 SETTLE_S = 1.0
 """Between the last rank's start and the clock's, so that starting up does not slow first steps."""
@@ -83,33 +84,50 @@ def _run(
 ) -> None:
     if node.rank == SCHEDULER_RANK:
         Monitor(node)
-    worker = node.plan.worker_number.get(node.host)
+    worker, trainer = node.plan.worker_number.get(node.host), None
     if worker is not None:
         trainer = make_trainer(worker)
         trainer.warm_up()
         node.computes_with(trainer)
     roles = _cast(node, model)
+    saving = _saving(node, roles, trainer)
     _meet(node)
     if keeper is not None:
         keeper.take_connections()
     if node.rank == SCHEDULER_RANK:
         quiet_until = time.monotonic() + SETTLE_S
         node.run_until(lambda: time.monotonic() > quiet_until)
-        started = time.monotonic()
+        started = time.monotonic() - node.plan.begins_at_s
         node.send_all("begin", (started, boot_identity()))
         if node.plan.run_dir is not None:
             write_atomically(node.plan.run_dir / "clock_start", repr(started))
     node.run_until(lambda: node.begun)
     for role in roles:
         role.start()
-    node.run_until(lambda: node.stopping)
+    try:
+        node.run_until(lambda: node.stopping)
+    except SchedulerLost:
+        if saving is not None:
+            saving.save_alone()
+        raise
     for role in roles:
         role.finish()
     node.run_until(lambda: node.idle)
     _part_ways(node, keeper)
 
 
-def _cast(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+def _saving(node: Node, roles: Sequence[LastingRole], trainer: Trainer | None) -> Saving | None:
+    """What makes checkpoints, and takes up the one that the run goes on from."""
+    if node.plan.run_dir is None:
+        return None
+    saving = Saving(node, roles, trainer)
+    saving.restore()
+    if node.rank == SCHEDULER_RANK:
+        Leading(node)
+    return saving
+
+
+def _cast(node: Node, model: Callable[[], NDArray[Any]]) -> Sequence[LastingRole]:
     """The MPI library's own collectives are this engine's alone."""
     place, works = policies.place(node.plan.policy), node.host in node.plan.worker_number
     if place == "workers" and works:

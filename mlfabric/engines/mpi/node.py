@@ -70,11 +70,7 @@ class Node:
         self._coordinators = coordinator_hosts(plan)
         self._plans_transfers = plans_transfers(plan)
         self._rank_of = {host: rank for rank, host in enumerate(plan.hosts)}
-        self._records = (
-            Records(plan.run_dir, self.rank, at_once=plan.fault_tolerant)
-            if plan.run_dir
-            else NoRecords()
-        )
+        self._records = _records(plan, self.rank)
         self._computation: Computation | None = None
         self._computed: Callable[[int, Payload], None] | None = None
         self._alarms = Alarms()
@@ -191,6 +187,10 @@ class Node:
 
     def record(self, row: str, **values: Any) -> None:
         self._records.add(row, **values)
+
+    def records_bytes(self) -> int:
+        """How many bytes of rows there are, all of them written."""
+        return self._records.flush()
 
     def snapshot(
         self, model: NDArray[Any], version: int, *, last: bool = False, shard: int = 0
@@ -336,9 +336,13 @@ class Node:
         worker = self.plan.worker_number[self.host]
         emulated_s = self.plan.computation_s
         self._computation = Computation(
-            trainer, lambda iteration: emulated_s(worker, iteration), self.now, self.news.tell
+            trainer,
+            lambda iteration: emulated_s(worker, iteration),
+            self.now,
+            self.news.tell,
+            loaded=self.plan.checkpoint is not None,
         )
-        self.every_turn(self._fetch)
+        self.every_turn(self.fetch)
 
     def compute(
         self, iteration: int, view: NDArray[Any], done: Callable[[int, Payload], None]
@@ -348,15 +352,22 @@ class Node:
             self._computed = done
             self._computation.ask(iteration, view)
 
-    def _fetch(self) -> bool:
+    @property
+    def computing(self) -> bool:
+        """Whether an update is being computed, or was and has not been fetched."""
+        return self._computed is not None
+
+    def fetch(self) -> bool:
+        """Hand on an update that has been computed, if there is one."""
         assert self._computation is not None
         found = self._computation.fetch()
         if found is None:
             return False
         self._record_computation(found)
-        assert self._computed is not None
+        done, self._computed = self._computed, None
+        assert done is not None
         if not self.stopping:
-            self._computed(found.iteration, found.payload.scaled(self.plan.step_scale))
+            done(found.iteration, found.payload.scaled(self.plan.step_scale))
         return True
 
     def _record_computation(self, found: Computed) -> None:
@@ -394,11 +405,11 @@ class Node:
         return self._zero is not None
 
     def now(self) -> float:
-        """Seconds since the run's clock started; 0 before."""
+        """Seconds of the run's clock."""
         return self.since_zero(time.monotonic())
 
     def since_zero(self, monotonic_s: float) -> float:
-        return 0.0 if self._zero is None else monotonic_s - self._zero
+        return self.plan.begins_at_s if self._zero is None else monotonic_s - self._zero
 
     def start_clock(self) -> None:
         """Let the first host's word start the clocks of all, and wait for it."""
@@ -414,7 +425,8 @@ class Node:
     def _begin(self, src: str, body: Any) -> None:
         """Ranks of one machine share its clock; others start theirs when the word reaches them."""
         monotonic_s, boot_id = body
-        self._zero = monotonic_s if boot_id == boot_identity() else time.monotonic()
+        here = time.monotonic() - self.plan.begins_at_s
+        self._zero = monotonic_s if boot_id == boot_identity() else here
 
     def _stop(self, src: str, body: Any) -> None:
         self._stopping = True
@@ -485,6 +497,13 @@ class Node:
             servers = len(self.plan.servers)
             self.record("totals", shard=shard, shards=servers, elapsed_s=self.now(), **tally)
         self._records.close()
+
+
+def _records(plan: RankPlan, rank: int) -> Records | NoRecords:
+    if plan.run_dir is None:
+        return NoRecords()
+    goes_on = plan.checkpoint is not None
+    return Records(plan.run_dir, rank, at_once=plan.fault_tolerant, more=goes_on)
 
 
 class Delivered:

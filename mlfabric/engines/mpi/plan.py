@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlfabric.checkpoints import NUMBERS_A_PART, Checkpoint
 from mlfabric.engines.plan import RunPlan
 
 SCHEDULER_RANK = 0
@@ -18,7 +19,9 @@ class RankPlan(RunPlan):
     `read_rates(now)` returns the bytes/s of every host at a time of the run's clock, where the
     emulator tells (oracle). With `paced`, links are shaped here, in user space, at those rates.
     Rows, snapshots and failures are written into `run_dir`; None: nothing is. With `fault_tolerant`
-    a rank from which nothing is heard for `lost_after_s` is held for lost.
+    a rank from which nothing is heard for `lost_after_s` is held for lost. The run goes on from
+    `checkpoint`, where there is one; others are made every `checkpoint_interval_s`, or only when
+    they are asked for, with numbers above `first_checkpoint`.
     """
 
     run_dir: Path | None
@@ -26,3 +29,16 @@ class RankPlan(RunPlan):
     paced: bool = False
     watchdog_s: float
     lost_after_s: float = 5.0
+    checkpoint: Checkpoint | None = None
+    checkpoint_interval_s: float | None = None
+    first_checkpoint: int = 0
+
+    @property
+    def last_checkpoint(self) -> int:
+        """The number of the one that is made when the scheduler is lost."""
+        return self.first_checkpoint + NUMBERS_A_PART - 1
+
+    @property
+    def begins_at_s(self) -> float:
+        """What the run's clock shows when it starts."""
+        return 0.0 if self.checkpoint is None else self.checkpoint.elapsed_s

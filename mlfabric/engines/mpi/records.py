@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 class Records:
     """Rows of one rank as JSON lines; may be used by several threads.
 
-    With `at_once` each row is written when it is added: its rank may die.
+    With `at_once` each row is written when it is added: its rank may die. With `more` they follow
+    those of the run's earlier parts.
     """
 
-    def __init__(self, run_dir: Path, rank: int, *, at_once: bool) -> None:
-        folder = run_dir / "records"
-        folder.mkdir(exist_ok=True)
-        path = folder / f"rank-{rank:02d}.jsonl"
-        self._file = path.open("x", encoding="utf-8", buffering=1 if at_once else -1)
+    def __init__(self, run_dir: Path, rank: int, *, at_once: bool, more: bool = False) -> None:
+        path = records_path(run_dir, rank)
+        path.parent.mkdir(exist_ok=True)
+        mode = "a" if more else "x"
+        self._file = path.open(mode, encoding="utf-8", buffering=1 if at_once else -1)
         self._lock = threading.Lock()
 
     def add(self, row: str, **values: Any) -> None:
@@ -31,13 +32,20 @@ class Records:
         with self._lock:
             self._file.write(line + "\n")
 
-    def flush(self) -> None:
+    def flush(self) -> int:
+        """Write what is held back; how many bytes there are."""
         with self._lock:
             self._file.flush()
+            return self._file.tell()
 
     def close(self) -> None:
         with self._lock:
             self._file.close()
+
+
+def records_path(run_dir: Path, rank: int) -> Path:
+    """Where a rank's rows are."""
+    return run_dir / "records" / f"rank-{rank:02d}.jsonl"
 
 
 class NoRecords:
@@ -46,8 +54,9 @@ class NoRecords:
     def add(self, row: str, **values: Any) -> None:
         """Forget it."""
 
-    def flush(self) -> None:
+    def flush(self) -> int:
         """Nothing is held back."""
+        return 0
 
     def close(self) -> None:
         """Nothing is open."""
@@ -63,9 +72,11 @@ class SnapshotFiles:
     def __init__(self, run_dir: Path, series: str, rank: int) -> None:
         self._folder = run_dir / "snapshots"
         self._folder.mkdir(exist_ok=True)
+        self._index = self._folder / f"index-{series}.jsonl"
         self._series = series
         self._rank = rank  # another one may go on with the series
-        self._taken = 0
+        before = self._index.read_text(encoding="utf-8") if self._index.exists() else ""
+        self._taken = before.count("\n")
 
     def take(self, model: NDArray[Any], version: int, elapsed_s: float, tick: int | None) -> None:
         """Write a copy, then the line of the index that announces it."""
@@ -73,7 +84,7 @@ class SnapshotFiles:
         self._taken += 1
         np.save(self._folder / name, model)
         told = {"file": name, "version": version, "elapsed_s": elapsed_s, "tick": tick}
-        with (self._folder / f"index-{self._series}.jsonl").open("a", encoding="utf-8") as index:
+        with self._index.open("a", encoding="utf-8") as index:
             index.write(json.dumps(told) + "\n")
 
 

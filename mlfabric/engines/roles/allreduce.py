@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from mlfabric.engines.roles.holding import GO_ON, HOLD, HOLDING
 from mlfabric.engines.roles.names import update_id
-from mlfabric.engines.roles.node import Incoming, Node
+from mlfabric.engines.roles.node import Incoming, Node, Saved
 from mlfabric.engines.tallies import new_tally
 from mlfabric.payload import Payload, dense
 from mlfabric.policies.base import Sums
@@ -184,19 +185,60 @@ class AllreduceWorker:
         self._own: Payload | None = None
         self._ready_s = 0.0
         self._finished = False
+        self._until: int | None = None
+        self._stands = False
+        node.on(HOLD, lambda src, body: self._hold())
+        node.on(GO_ON, lambda src, body: self._go_on(None))
         self._worker = node.plan.context.workers.index(node.host)
         if self._worker == 0:
             node.tallies[0] = new_tally()
 
     def start(self) -> None:
         """The first snapshot, then the computation."""
-        self._offer()
+        self._tell()
         self._compute()
 
     def finish(self) -> None:
         """The last snapshot; what is summed later counts for nothing."""
         self._offer(last=True)
         self._finished = True
+
+    @property
+    def name(self) -> str:
+        return "worker"
+
+    def may_be_saved(self, until: int) -> bool:
+        """Where all have applied the sum of iteration `until`, and begun no other."""
+        if self._until != until:
+            self._go_on(until)
+        return self._stands
+
+    def state(self) -> Any:
+        """How many sums it has applied, and its view."""
+        return self._iteration, self._view.state()
+
+    def restore(self, saved: Saved) -> None:
+        self._iteration, view = saved(self._node.host, self.name)
+        self._view.restore(view)
+
+    def _hold(self) -> None:
+        """Begin no further iteration: another worker may be one ahead."""
+        self._until = self._iteration
+        self._node.send(self._node.plan.scheduler, HOLDING, self._iteration)
+
+    def _go_on(self, until: int | None) -> None:
+        self._until = until
+        if self._stands:
+            self._stands = False
+            self._next()
+
+    def _next(self) -> None:
+        """The next iteration, unless all are to stand still."""
+        if self._until is not None and self._iteration > self._until:
+            self._stands = True
+            self._node.waits["worker"] = "a checkpoint"
+        else:
+            self._compute()
 
     def _offer(self, *, last: bool = False) -> None:
         if self._worker == 0:
@@ -217,11 +259,14 @@ class AllreduceWorker:
         pulled, workers = self._view.version, len(self._node.plan.context.workers)
         self._view.summed(result, workers)
         record_summed(self._node, self._worker, self._iteration, pulled, self._ready_s, self._own)
+        self._tell()
+        self._iteration += 1
+        self._next()
+
+    def _tell(self) -> None:
         if self._worker == 0:
             self._node.tallies[0] |= {"version": self._view.version, "applied": self._view.version}
             self._offer()
-        self._iteration += 1
-        self._compute()
 
 
 def record_summed(

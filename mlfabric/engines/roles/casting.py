@@ -12,7 +12,7 @@ from mlfabric.engines.plan import RunPlan
 from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker, Summing
 from mlfabric.engines.roles.coordination import Coordination
 from mlfabric.engines.roles.faults import FaultInjector
-from mlfabric.engines.roles.node import Node, Role
+from mlfabric.engines.roles.node import LastingRole, Node
 from mlfabric.engines.roles.replica import Replica
 from mlfabric.engines.roles.server import Server
 from mlfabric.engines.roles.shard import JointComputation, Shard
@@ -38,7 +38,7 @@ def plans_transfers(plan: RunPlan) -> bool:
     return policies.place(plan.policy) == "scheduler"
 
 
-def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[LastingRole]:
     """Wire a host's roles to its node; none where it only takes messages.
 
     `model()` returns a copy of the initial model that belongs to the caller.
@@ -55,7 +55,7 @@ def roles_of(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
 
 def allreduce_worker(
     node: Node, model: NDArray[Any], sums: Callable[[Callable[[Payload], None]], Summing]
-) -> Role:
+) -> LastingRole:
     """A worker that adds `sums` up to its model, with the policy's momentum."""
     momentum = node.plan.context.options.get("momentum", 0.0)
     view = ModelView(model, conserved=node.plan.conserved, momentum=momentum)
@@ -70,16 +70,17 @@ def _injector(node: Node) -> FaultInjector | None:
 
 def _servers(
     node: Node, model: Callable[[], NDArray[Any]], injector: FaultInjector | None
-) -> list[Role]:
+) -> list[LastingRole]:
     """The coordinators on this host, and the shards that it serves."""
     plan, policy = node.plan, policies.module(node.plan.policy)
-    found: list[Role] = []
+    found: list[LastingRole] = []
     for number, host in enumerate(coordinator_hosts(plan)):
         shard = Shard(node, number)
         if node.host == host:
             coordinator = policy.build(shard.context)
             watch = None if injector is None else injector.saw
-            Coordination(shard, coordinator, sends_at_once=policy.SENDS_AT_ONCE, watch=watch)
+            at_once = policy.SENDS_AT_ONCE
+            found.append(Coordination(shard, coordinator, sends_at_once=at_once, watch=watch))
         if shard.serves_here:
             whole = model()
             begin, end = even_cuts(0, len(whole), len(plan.servers))[number]
@@ -87,7 +88,7 @@ def _servers(
     return found
 
 
-def _replicas(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+def _replicas(node: Node, model: Callable[[], NDArray[Any]]) -> list[LastingRole]:
     replication = node.plan.context.replication
     if replication is None or node.host != replication.host:
         return []
@@ -99,7 +100,7 @@ def _store(shard: Shard, model: NDArray[Any]) -> ModelStore:
     return ModelStore(model, shard.context.options.get("momentum", 0.0))
 
 
-def _workers(node: Node, model: Callable[[], NDArray[Any]]) -> list[Role]:
+def _workers(node: Node, model: Callable[[], NDArray[Any]]) -> list[LastingRole]:
     """The worker on this host: a loop for every shard."""
     plan, policy = node.plan, policies.module(node.plan.policy)
     if node.host not in plan.worker_number:

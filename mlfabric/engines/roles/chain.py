@@ -19,6 +19,11 @@ class Chain:
         self._forwarded = 0
         shard.on("replicated", self._replicated)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is waited for."""
+        return not self._steps
+
     def forward(self, update: Payload, names: tuple[str, ...], then: Callable[[], None]) -> None:
         """Send the replica the sum of these updates, and call `then` once it has applied that."""
         self._add(update, names, then)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from mlfabric.actions import (
     Action,
@@ -19,7 +20,9 @@ from mlfabric.actions import (
     SynchronizeReplica,
     WakeAt,
 )
+from mlfabric.engines.roles.holding import GO_ON, HOLD, HOLDING
 from mlfabric.engines.roles.names import sequence
+from mlfabric.engines.roles.node import Saved
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import (
     Event,
@@ -56,21 +59,68 @@ class Coordination:
         self._chained = replication is not None and replication.kind == "chain"
         self._forwarded: deque[CommitGroup] = deque()
         self._lost_s: float | None = None
+        self._held_back: list[Event] | None = None
+        self._holds = False
         self._number = {worker: n for n, worker in enumerate(shard.context.workers)}
         self._tally = shard.tally()
         shard.waits_for("coordinator", "events from workers and server")
         shard.on("event", self._on_event)
+        shard.on(HOLD, lambda src, body: self._hold())
+        shard.on(GO_ON, lambda src, body: self._go_on())
         shard.watch_server()
         node.on_lost(self._on_lost)
         if coordinator.reads_rates:
             node.watch_rates(self._rate_changed)
+
+    def start(self) -> None:
+        """Events come from others."""
+
+    def finish(self) -> None:
+        """What still comes is not handled."""
+
+    @property
+    def name(self) -> str:
+        return f"coordinator {self._shard.number}"
+
+    def may_be_saved(self, until: int) -> bool:
+        return True
+
+    def state(self) -> Any:
+        """What it has counted, and so the version; what was not applied yet is forgotten."""
+        return dict(self._tally)
+
+    def restore(self, saved: Saved) -> None:
+        self._tally.update(saved(self._node.host, self.name))
+        self._coordinator.begin_at(self._tally["version"])
+
+    def _hold(self) -> None:
+        """Handle nothing that is news, once the replica has what it was forwarded."""
+        self._held_back, self._holds = [], False
+        self._tell_that_it_holds()
+
+    def _tell_that_it_holds(self) -> None:
+        if self._held_back is not None and not self._forwarded and not self._holds:
+            self._holds = True
+            self._node.send(self._node.plan.scheduler, HOLDING, 0)
+
+    def _go_on(self) -> None:
+        held_back, self._held_back = self._held_back or [], None
+        for event in held_back:
+            self._handle(event)
 
     def _on_event(self, src: str, event: Event) -> None:
         if isinstance(event, UpdateReady):
             self._open[event.update.id] = event.update
         if self._chained and isinstance(event, ReplicaCommitted):
             self._resolve_forwarded(event.version)  # the server applies it, even as the run ends
+            self._tell_that_it_holds()
             return
+        if self._held_back is None:
+            self._handle(event)
+        else:
+            self._held_back.append(event)
+
+    def _handle(self, event: Event) -> None:
         if self._node.stopping:
             return
         match event:

@@ -6,7 +6,7 @@ from functools import partial
 
 from mlfabric.actions import StartTransfer
 from mlfabric.engines.plan import Fault
-from mlfabric.engines.roles.node import Node
+from mlfabric.engines.roles.node import Node, Saved
 
 MIDDLE = 0.3
 """A host that sums is killed this share of a model's transfer time after its first input began."""
@@ -26,6 +26,19 @@ class FaultInjector:
 
     def finish(self) -> None:
         """What has not happened does not."""
+
+    @property
+    def name(self) -> str:
+        return "faults"
+
+    def may_be_saved(self, until: int) -> bool:
+        return True
+
+    def state(self) -> None:
+        """What has been done is recorded, and whoever plans the run's next part leaves it out."""
+
+    def restore(self, saved: Saved) -> None:
+        """So there is nothing to go on from."""
 
     def saw(self, action: StartTransfer, server: str) -> None:
         """A transfer is ordered: one to a host that is no server is to be summed there."""
@@ -51,4 +64,4 @@ class FaultInjector:
 
     def _record(self, fault: Fault, host: str | None) -> None:
         now = self._node.now()
-        self._node.record("fault", kind=fault.kind, host=host, at_s=now)
+        self._node.record("fault", kind=fault.kind, host=host, at_s=now, due_s=fault.at_s)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mlfabric.actions import CancelTransfer, CommitAtReplica
 from mlfabric.engines.roles.names import sequence, worker_of
-from mlfabric.engines.roles.node import Incoming
-from mlfabric.engines.roles.server import Server
+from mlfabric.engines.roles.node import Incoming, Saved
+from mlfabric.engines.roles.server import Server, saved_server
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import ReplicaCommitted, ReplicaPromoted
-from mlfabric.payload import Payload, total
+from mlfabric.payload import Payload, dense, total
 from mlfabric.store import ModelStore
 
 
@@ -44,6 +44,22 @@ class Replica:
             self._server.finish()
         else:
             self._shard.follow(self._store.model, self._store.version, last=True)
+
+    @property
+    def name(self) -> str:
+        return f"replica {self._shard.number}"
+
+    def may_be_saved(self, until: int) -> bool:
+        return True
+
+    def state(self) -> None:
+        """The server's is enough."""
+
+    def restore(self, saved: Saved) -> None:
+        values, version, included = saved_server(self._shard, saved)
+        self._store.restore(dense(values), version)
+        self._included.update(included)
+        self._shard.follow(self._store.model, version)
 
     def _keep(self, stream: Incoming) -> None:
         transfer = stream.header["transfer"]

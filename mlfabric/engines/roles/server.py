@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel, SynchronizeReplica
 from mlfabric.engines.roles.chain import Chain
 from mlfabric.engines.roles.names import sequence, worker_of
-from mlfabric.engines.roles.node import Header, Incoming, Outgoing
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing, Saved
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import Update, UpdateReady
-from mlfabric.payload import Payload, total
+from mlfabric.payload import Payload, dense, total
 from mlfabric.store import ModelStore
 
 
@@ -46,6 +50,24 @@ class Server:
     def finish(self) -> None:
         """The last snapshot."""
         self._shard.snapshot(self._store.model, self._store.version, last=True)
+
+    @property
+    def name(self) -> str:
+        return f"server {self._shard.number}"
+
+    def may_be_saved(self, until: int) -> bool:
+        return self._chain is None or self._chain.is_idle
+
+    def state(self) -> Any:
+        """The model and its memory, its version, and each worker's last update in it."""
+        return self._store.state().values, self._store.version, dict(self._included)
+
+    def restore(self, saved: Saved) -> None:
+        values, version, included = saved_server(self._shard, saved)
+        self._store.restore(dense(values), version)
+        self._included.update(included)
+        self._held = dict.fromkeys(self._held, version)
+        self._oldest_held = version
 
     def _announced(self, stream: Incoming) -> None:
         """A worker that sends at once announces its update with the stream itself."""
@@ -148,6 +170,15 @@ class Server:
         """Nobody asks what had changed before the oldest version that is held."""
         self._oldest_held = min(self._held.values(), default=self._store.version)
         self._store.forget_before(self._oldest_held)
+
+
+def saved_server(shard: Shard, saved: Saved) -> tuple[NDArray[Any], int, dict[str, int]]:
+    """The state of a shard's server: its model, and after that what its momentum remembers; its
+    version; the last update of each worker that it holds."""
+    state: tuple[NDArray[Any], int, dict[str, int]] = saved(
+        shard.context.server, f"server {shard.number}"
+    )
+    return state
 
 
 def headers_from(host: str, header: Header, now: float) -> list[Header]:

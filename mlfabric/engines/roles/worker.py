@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from mlfabric.actions import CancelTransfer, CopyGroup, Probe, StartTransfer
 from mlfabric.engines.roles.names import sequence, update_id
-from mlfabric.engines.roles.node import Header, Incoming, Outgoing
-from mlfabric.engines.roles.server import headers_from
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing, Saved
+from mlfabric.engines.roles.server import headers_from, saved_server
 from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.errors import ProtocolError
 from mlfabric.events import ModelRequested, Update, UpdateReady
-from mlfabric.payload import Payload, total
+from mlfabric.payload import Payload, dense, total
 from mlfabric.view import ModelView
 
 
@@ -30,6 +31,8 @@ class Worker:
         self._joint = joint
         self._sends_at_once = sends_at_once
         self._iteration = 0
+        self._computed = -1
+        self._settled = True
         self._own: dict[str, Payload] = {}
         self._ready_s = 0.0
         self._asked_s = 0.0
@@ -52,11 +55,34 @@ class Worker:
         shard.node.on_lost(self._on_lost)
 
     def start(self) -> None:
-        """The first computation."""
+        """The first computation, or the next."""
         self._compute()
 
     def finish(self) -> None:
         """Nothing is left to do."""
+
+    @property
+    def name(self) -> str:
+        return f"worker {self._shard.number}"
+
+    def may_be_saved(self, until: int) -> bool:
+        return self._computed >= 0
+
+    def state(self) -> Any:
+        """Its last update's number, whether it has heard what became of it, and its view."""
+        return self._computed, self._settled, self._view.state()
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from the server's model; what that does not hold of its updates was dropped."""
+        self._computed, settled, view = saved(self._node.host, self.name)
+        self._iteration = self._computed + 1
+        self._view.restore(view)
+        if not settled:
+            self._view.dropped(self._computed)
+        values, version, included = saved_server(self._shard, saved)
+        model = dense(values[: len(self._view.values)])
+        self._view.pulled(model, version, included.get(self._node.host, -1))
+        self._node.held_version = version
 
     # -- the loop ----------------------------------------------------------------------------
 
@@ -66,6 +92,7 @@ class Worker:
     def _push(self, iteration: int, computed: Payload) -> None:
         node = self._node
         payload = self._view.outgoing(iteration, computed)
+        self._computed, self._settled = iteration, False
         name = update_id(node.host, iteration)
         n_bytes = max(node.wire_bytes(payload), 1)  # one that changes nothing is still sent
         self._ready_s = node.now()
@@ -82,6 +109,7 @@ class Worker:
         name, applied = body
         node = self._node
         self._own.pop(name, None)
+        self._settled = True
         if node.on_settled is not None:
             node.on_settled(sequence(name), applied)
         if not applied:

@@ -24,6 +24,10 @@ class AsyncServer:
         self._coming: dict[str, Update] = {}
         self._pulls = 0
 
+    def begin_at(self, version: int) -> None:
+        """Go on with a model of this version."""
+        self.version = version
+
     def handle(self, event: Event, now: float) -> list[Action]:
         """A transfer is named after the update that it brings."""
         match event:

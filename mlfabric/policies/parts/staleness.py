@@ -38,6 +38,10 @@ class StalenessGate:
     def reads_rates(self) -> bool:
         return self._inner.reads_rates
 
+    def begin_at(self, version: int) -> None:
+        """Go on with a model of this version, all clocks alike."""
+        self._inner.begin_at(version)
+
     def handle(self, event: Event, now: float) -> list[Action]:
         """As the inner coordinator, less what is held, with what may now go on."""
         if isinstance(event, ModelRequested) and self._is_ahead(event.worker):

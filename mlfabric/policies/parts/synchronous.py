@@ -26,6 +26,10 @@ class SyncServer:
         self._waiting: dict[str, int] = {}
         self._pulls = 0
 
+    def begin_at(self, version: int) -> None:
+        """Go on with a model of this version."""
+        self.version = version
+
     def handle(self, event: Event, now: float) -> list[Action]:
         """A transfer is named after the update that it brings."""
         match event:

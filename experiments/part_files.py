@@ -1,0 +1,87 @@
+"""What ranks have left in a run's folder, made fit for the run's next part."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from experiments.collect import SCORES_FILE
+from experiments.rows import Row, keep_rows, read_rows
+from experiments.schema import RunConfig
+from mlfabric import policies
+from mlfabric.checkpoints import NUMBERS_A_PART, REQUEST, Checkpoint, Checkpoints
+from mlfabric.emulation.controller import APPLIED_FILE, CLOCK_FILE
+from mlfabric.engines.mpi.plan import SCHEDULER_RANK
+from mlfabric.engines.mpi.records import records_path
+
+_OF_ONE_PART = (
+    *("stop", REQUEST, "progress.json", "model0.npy", "snapshots/complete", CLOCK_FILE),
+    "calibration.json",
+)
+
+
+def go_back_to(checkpoint: Checkpoint, config: RunConfig, run_dir: Path, part: int) -> None:
+    """Forget what came after the checkpoint, but for faults: each is done to a run once."""
+    until_s = checkpoint.elapsed_s
+    for rank, host in enumerate(config.hosts):
+        _cut(records_path(run_dir, rank), checkpoint.records[host])
+    told = [run_dir / SCORES_FILE, *(run_dir / "snapshots").glob("index-*.jsonl")]
+    for path in told:
+        keep_rows(path, lambda row: row["elapsed_s"] <= until_s)
+    _cut_applied(run_dir / APPLIED_FILE, until_s)
+    for name in _OF_ONE_PART:
+        (run_dir / name).unlink(missing_ok=True)
+    for path in run_dir.glob("failure-*.txt"):
+        path.unlink()
+    console = run_dir / "console.log"
+    if console.exists():
+        console.rename(run_dir / f"console-{part - 1}.log")
+
+
+def salvage(config: RunConfig, run_dir: Path, part: int) -> bool:
+    """Complete the checkpoint that ranks have left that lost their scheduler; whether that can be.
+
+    What the scheduler had counted is in its records; what it decided and the server did not do any
+    more has not happened.
+    """
+    checkpoints, number = Checkpoints(run_dir), NUMBERS_A_PART * (part + 1) - 1
+    scheduler, *others = config.hosts
+    if not checkpoints.parts(number).issuperset(others):
+        return False
+    server = checkpoints.open(number).part(config.cluster.server_hosts[0])
+    _, version, _ = server["roles"]["server 0"]
+    records = records_path(run_dir, SCHEDULER_RANK)
+    keep_rows(records, lambda row: not _came_to_nothing(row, version))
+    roles = {}
+    if policies.place(config.policy.name) == "scheduler":
+        fates = [row["status"] for row in read_rows(records) if row["row"] == "update"]
+        counts = {status: fates.count(status) for status in ("applied", "dropped")}
+        roles["coordinator 0"] = {"version": version, **counts}
+    checkpoints.write(number, scheduler, {"roles": roles, "trainer": None})
+    sizes = {
+        host: records_path(run_dir, rank).stat().st_size for rank, host in enumerate(config.hosts)
+    }
+    checkpoints.complete(number, server["elapsed_s"], sizes)
+    return True
+
+
+def _came_to_nothing(row: Row, version: int) -> bool:
+    return row["row"] == "update" and (row["version_applied"] or 0) >= version
+
+
+def _cut(path: Path, kept_bytes: int) -> None:
+    with path.open("rb") as file:
+        file.seek(kept_bytes)
+        after = file.read().splitlines(keepends=True)
+    os.truncate(path, kept_bytes)
+    with path.open("ab") as file:
+        file.writelines(line for line in after if b'"row": "fault"' in line)
+
+
+def _cut_applied(path: Path, until_s: float) -> None:
+    """Rates that were set after the checkpoint."""
+    if not path.exists():
+        return
+    head, *rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [row for row in rows if float(row.partition(",")[0]) <= until_s]
+    path.write_text("".join([head, *kept]), encoding="utf-8")
