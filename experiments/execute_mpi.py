@@ -57,7 +57,7 @@ class MpiRun:
         launch.check()
         if self._folder.checkpoint is not None:
             part = len(self._folder.parts)
-            go_back_to(self._folder.checkpoint, self._config, self._run_dir, part)
+            go_back_to(self._folder.checkpoint, self._config.hosts, self._run_dir, part)
         with self._turn():
             self._carry_out(launch)
         told = {"worst_link_miss": self._link_miss(launch), "emulation": launch.emulation}
@@ -138,8 +138,9 @@ class MpiRun:
         if status != 0:
             saved = salvage(self._config, self._run_dir, len(self._folder.parts))
             told = "; resume=auto goes on from where it was" if saved else ""
-            what, _, story = launch.failure().partition("\n")
-            raise RunFailed(f"{what}{told}\n{story}\nlogs: {self._run_dir / 'console.log'}")
+            what, *story = launch.failure().splitlines()
+            lines = [f"{what}{told}", *story, f"logs: {self._run_dir / 'console.log'}"]
+            raise RunFailed("\n".join(lines))
 
     def _check_in_time(self) -> None:
         """The ranks end themselves when nothing moves; this is for ranks that cannot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.collect import SCORES_FILE
@@ -20,10 +21,10 @@ _OF_ONE_PART = (
 )
 
 
-def go_back_to(checkpoint: Checkpoint, config: RunConfig, run_dir: Path, part: int) -> None:
+def go_back_to(checkpoint: Checkpoint, hosts: Sequence[str], run_dir: Path, part: int) -> None:
     """Forget what came after the checkpoint, but for faults: each is done to a run once."""
     until_s = checkpoint.elapsed_s
-    for rank, host in enumerate(config.hosts):
+    for rank, host in enumerate(hosts):
         _cut(records_path(run_dir, rank), checkpoint.records[host])
     told = [run_dir / SCORES_FILE, *(run_dir / "snapshots").glob("index-*.jsonl")]
     for path in told:

@@ -1,8 +1,9 @@
 """A run of the engine on counts that can be checked: `count_run RUN_DIR POLICY FAIL SERVERS`.
 
 Every update adds 1 to ten entries, so totals tell how many updates a model holds. FAIL names what
-goes wrong: nothing, a raising trainer (raise), a rank that stops answering (hang), a bound that
-drops much (tight). With "dense", worker w adds w to all entries; with "paced", on links of 2 MB/s
+goes wrong: nothing, a raising trainer (raise), one that raises once there is a checkpoint from
+which the run can go on (saved), a rank that stops answering (hang), a bound that drops much
+(tight). With "dense", worker w adds w to all entries; with "paced", on links of 2 MB/s
 that are shaped in user space, the first worker's at a quarter of that. SERVERS is a number, or
 "beside": each worker's host serves a share, too.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
+from mlfabric.checkpoints import Checkpoints
 from mlfabric.engines.mpi.main import run
 from mlfabric.engines.mpi.plan import RankPlan
 from mlfabric.policies import is_collective
@@ -33,7 +35,8 @@ def is_synchronous(policy: str) -> bool:
 class Counter:
     """Adds 1 to ten entries an update; worker 1 fails in its fourth when told to."""
 
-    def __init__(self, worker: int, fail: str) -> None:
+    def __init__(self, worker: int, fail: str, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
         self._rng = np.random.default_rng(worker)
         self._worker, self._fail, self._done = worker, fail, 0
 
@@ -51,8 +54,16 @@ class Counter:
                 raise ValueError("worker 1 had enough")
             if self._fail == "hang":
                 time.sleep(1000)
+        if self._fail == "saved" and self._worker == 1 and self._checkpoints.latest() is not None:
+            raise ValueError("worker 1 has seen a checkpoint")
         indices = np.sort(self._rng.choice(SIZE, 10, replace=False)).astype(np.int32)
         return indices, np.ones(10, np.int32)
+
+    def state(self):
+        return self._done, self._rng.bit_generator.state
+
+    def restore(self, state):
+        self._done, self._rng.bit_generator.state = state
 
 
 class Dense:
@@ -69,6 +80,12 @@ class Dense:
 
     def compute(self, view):
         return None, np.full_like(view, self._number)
+
+    def state(self) -> None:
+        pass
+
+    def restore(self, state) -> None:
+        pass
 
 
 RATE = 2e6
@@ -91,6 +108,7 @@ def main(run_dir: Path, policy: str, fail: str, count: str) -> None:
     context = PolicyContext(
         servers[0], workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
     )
+    checkpoints = Checkpoints(run_dir)
     plan = RankPlan(
         run_dir=run_dir,
         hosts=hosts,
@@ -106,9 +124,13 @@ def main(run_dir: Path, policy: str, fail: str, count: str) -> None:
         max_seconds=60.0 if fail == "hang" and is_synchronous(policy) else 2.0,
         snapshot_interval_s=0.5,
         watchdog_s=2.0 if fail == "hang" else 20.0,
+        checkpoint=checkpoints.latest(),
+        checkpoint_interval_s=0.5,
     )
+    if fail == "saved" and plan.checkpoint is not None:
+        fail = "nothing"
     dense = fail in ("dense", "paced")
-    run(plan, lambda worker: Dense(worker) if dense else Counter(worker, fail))
+    run(plan, lambda worker: Dense(worker) if dense else Counter(worker, fail, checkpoints))
 
 
 if __name__ == "__main__":
