@@ -35,7 +35,7 @@ def started(ranks, *program, mpi="openmpi", timeout=60):
 
 
 def count_run(run_dir, ranks, policy, fail="nothing", mpi="openmpi", servers=1):
-    dtype = np.float32 if fail in ("dense", "paced") else np.int32
+    dtype = np.float32 if fail.startswith("dense") or fail == "paced" else np.int32
     np.save(run_dir / "model0.npy", np.zeros(50_000, dtype))
     return started(ranks, "tests.mpi.programs.count_run", run_dir, policy, fail, servers, mpi=mpi)
 

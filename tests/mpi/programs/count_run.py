@@ -2,10 +2,10 @@
 
 Every update adds 1 to ten entries, so totals tell how many updates a model holds. FAIL names what
 goes wrong: nothing, a raising trainer (raise), one that raises once there is a checkpoint from
-which the run can go on (saved), a rank that stops answering (hang), a bound that drops much
-(tight). With "dense", worker w adds w to all entries; with "paced", on links of 2 MB/s
-that are shaped in user space, the first worker's at a quarter of that. SERVERS is a number, or
-"beside": each worker's host serves a share, too.
+which the run can go on (saved, dense saved), a rank that stops answering (hang), a bound that drops
+much (tight). With "dense", worker w adds w to all entries; with "paced", on links of 2 MB/s that
+are shaped in user space, the first worker's at a quarter of that. SERVERS is a number, or "beside":
+each worker's host serves a share, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ def is_synchronous(policy: str) -> bool:
 class Counter:
     """Adds 1 to ten entries an update; worker 1 fails in its fourth when told to."""
 
-    def __init__(self, worker: int, fail: str, checkpoints: Checkpoints) -> None:
-        self._checkpoints = checkpoints
+    def __init__(self, worker: int, fail: str) -> None:
         self._rng = np.random.default_rng(worker)
         self._worker, self._fail, self._done = worker, fail, 0
 
@@ -54,8 +53,6 @@ class Counter:
                 raise ValueError("worker 1 had enough")
             if self._fail == "hang":
                 time.sleep(1000)
-        if self._fail == "saved" and self._worker == 1 and self._checkpoints.latest() is not None:
-            raise ValueError("worker 1 has seen a checkpoint")
         indices = np.sort(self._rng.choice(SIZE, 10, replace=False)).astype(np.int32)
         return indices, np.ones(10, np.int32)
 
@@ -88,6 +85,21 @@ class Dense:
         pass
 
 
+class Leaving:
+    """Another trainer, until there is a checkpoint."""
+
+    def __init__(self, trainer, checkpoints: Checkpoints) -> None:
+        self._trainer, self._checkpoints = trainer, checkpoints
+
+    def __getattr__(self, name):
+        return getattr(self._trainer, name)
+
+    def compute(self, view):
+        if self._checkpoints.latest() is not None:
+            raise ValueError("there is a checkpoint")
+        return self._trainer.compute(view)
+
+
 RATE = 2e6
 
 
@@ -109,13 +121,14 @@ def main(run_dir: Path, policy: str, fail: str, count: str) -> None:
         servers[0], workers, dict.fromkeys(hosts, 1e8), 4 * SIZE, 16_384, 1.5, 0, options
     )
     checkpoints = Checkpoints(run_dir)
+    is_dense = fail.startswith("dense") or fail == "paced"
     plan = RankPlan(
         run_dir=run_dir,
         hosts=hosts,
         servers=servers,
         policy=policy,
         context=context,
-        conserved=fail not in ("dense", "paced"),
+        conserved=not is_dense,
         step_scale=1.0,
         nominal_s=0.02,
         computation_s=lambda worker, iteration: 0.02 * (1 + (worker + iteration) % 3),
@@ -127,10 +140,13 @@ def main(run_dir: Path, policy: str, fail: str, count: str) -> None:
         checkpoint=checkpoints.latest(),
         checkpoint_interval_s=0.5,
     )
-    if fail == "saved" and plan.checkpoint is not None:
-        fail = "nothing"
-    dense = fail in ("dense", "paced")
-    run(plan, lambda worker: Dense(worker) if dense else Counter(worker, fail, checkpoints))
+
+    def trainer(worker):
+        found = Dense(worker) if is_dense else Counter(worker, fail)
+        leaves = fail.endswith("saved") and plan.checkpoint is None and worker == 1
+        return Leaving(found, checkpoints) if leaves else found
+
+    run(plan, trainer)
 
 
 if __name__ == "__main__":
