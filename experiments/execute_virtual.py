@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -132,11 +133,14 @@ class _Saves:
         return self._asked_to_end() or time.monotonic() >= self._next_s
 
     def save(self, data: bytes, elapsed_s: float) -> None:
-        """Raises KeyboardInterrupt where the run is to end."""
+        """Raises KeyboardInterrupt where the run is to end; without room the last one stays."""
         number = self._checkpoints.next_number()
-        self._checkpoints.write_data(number, _WORLD, data)
-        self._checkpoints.write(number, _SCORES, self._scores)
-        self._checkpoints.complete(number, elapsed_s)
+        try:
+            self._checkpoints.write_data(number, _WORLD, data)
+            self._checkpoints.write(number, _SCORES, self._scores)
+            self._checkpoints.complete(number, elapsed_s)
+        except OSError as error:
+            print(f"no checkpoint at {elapsed_s:.1f} s: {error}", file=sys.stderr, flush=True)
         self._next_s = time.monotonic() + self._interval_s
         if self._asked_to_end():
             raise KeyboardInterrupt

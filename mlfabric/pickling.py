@@ -45,9 +45,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return self._names.get(id(obj))
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is np.ndarray and type(obj.base) is np.ndarray and _is_compact(obj.base):
-            offset = _address(obj) - _address(obj.base)
-            return _view, (obj.base, obj.shape, obj.dtype, offset, obj.strides)
+        if type(obj) is np.ndarray and (owner := _owner(obj)) is not obj:
+            offset = _address(obj) - _address(owner)
+            return _view, (owner, obj.shape, obj.dtype, offset, obj.strides)
         return super().reducer_override(obj)
 
 
@@ -60,9 +60,12 @@ class _Unpickler(pickle.Unpickler):
         return self._outside[pid]
 
 
-def _is_compact(array: NDArray[Any]) -> bool:
-    """Whether pickle leaves its bytes in their order."""
-    return array.flags.c_contiguous and array.flags.owndata
+def _owner(array: NDArray[Any]) -> NDArray[Any]:
+    """What it is a view of, in the end, whose bytes pickle leaves in their order; else itself."""
+    owner = array
+    while type(owner.base) is np.ndarray:
+        owner = owner.base
+    return owner if owner.flags.c_contiguous else array
 
 
 def _address(array: NDArray[Any]) -> int:

@@ -1,0 +1,250 @@
+"""Runs that are interrupted and go on: in their folder, from another, or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+from experiments import execute as execution
+from experiments import resuming
+from experiments.execute import execute
+from experiments.overrides import validate
+from experiments.schema import RunConfig
+from mlfabric.checkpoints import Checkpoints
+from mlfabric.errors import SettingError
+from tests.config.test_virtual_runs import TABLES, Descent, overrides, summary_of
+from workloads.base import Update, Vector
+
+Strike = Callable[[], None]
+
+
+class Disturbed(Descent):
+    """Something happens in its 30th computation, once; steps are drawn, so order matters."""
+
+    strike: Strike | None = None
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(1)
+        self._count = 0
+
+    def trainer(self, worker: int, workers: int) -> Disturbed:
+        return Disturbed()
+
+    def compute(self, view: Vector) -> Update:
+        self._count += 1
+        if self._count == 8 and Disturbed.strike is not None:
+            strike, Disturbed.strike = Disturbed.strike, None
+            strike()
+        return None, view * self._rng.normal(-0.1, 0.01, 16).astype(np.float32)
+
+    def state(self) -> Any:
+        return self._count, self._rng.bit_generator.state
+
+    def restore(self, state: Any) -> None:
+        self._count, self._rng.bit_generator.state = state
+
+
+def terminated() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def failed() -> None:
+    raise RuntimeError("out of luck")
+
+
+@pytest.fixture(autouse=True)
+def workload(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Disturbed.strike = None
+    monkeypatch.setattr(execution, "build_workload", lambda settings, seed: Disturbed())
+    monkeypatch.setattr(resuming, "RESULTS", tmp_path / "results")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+def settings(store: str, *asked: str) -> RunConfig:
+    often = "engine.checkpoint_interval_s=0.01"
+    return validate(overrides(store, "policy=mlfabric_a", often, *asked), multirun=False)[0]
+
+
+def folder(tmp_path: Path, name: str) -> Path:
+    run_dir = tmp_path / "results" / "runs" / name
+    run_dir.mkdir(parents=True, exist_ok=True)
+    return run_dir
+
+
+@pytest.mark.parametrize(("strike", "status"), [(terminated, "interrupted"), (failed, "failed")])
+def test_it_ends_as_if_it_had_not_been_interrupted(
+    store: str, tmp_path: Path, strike: Strike, status: str
+) -> None:
+    whole, parts = folder(tmp_path, "whole"), folder(tmp_path, "parts")
+    assert execute(settings(store), whole).status == "finished"
+    assert not (whole / "checkpoints").exists()
+    Disturbed.strike = strike
+    assert execute(settings(store, "resume=auto"), parts).status == status
+    run_id = summary_of(parts)["mlflow_run_id"]
+    assert Checkpoints(parts).latest() is not None
+    assert execute(settings(store, "resume=auto"), parts).status == "finished"
+    for table in TABLES:
+        first, second = (path / f"{table}.parquet" for path in (whole, parts))
+        pd.testing.assert_frame_equal(pd.read_parquet(first), pd.read_parquet(second))
+    summary = summary_of(parts)
+    assert summary["mlflow_run_id"] == run_id
+    first, second = summary["parts"]
+    assert first["from_s"] == 0 < second["from_s"] < 12
+    assert (first["ended"] in (status, "RuntimeError: out of luck"), second["ended"]) == (
+        True,
+        "finished",
+    )
+    run = MlflowClient(store).get_run(run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["part_2"].startswith(f"from {second['from_s']:.1f} s")
+    assert not (parts / "checkpoints").exists()
+
+
+def test_any_number_of_times(store: str, tmp_path: Path) -> None:
+    whole, parts = folder(tmp_path, "whole"), folder(tmp_path, "parts")
+    assert execute(settings(store), whole).status == "finished"
+    for _ in range(3):
+        Disturbed.strike = terminated
+        outcome = execute(settings(store, "resume=auto"), parts)
+    Disturbed.strike = None
+    outcome = execute(settings(store, "resume=auto"), parts)
+    assert outcome.status == "finished"
+    assert len(summary_of(parts)["parts"]) >= 2
+    for table in TABLES:
+        first, second = (path / f"{table}.parquet" for path in (whole, parts))
+        pd.testing.assert_frame_equal(pd.read_parquet(first), pd.read_parquet(second))
+
+
+def test_another_folder_takes_the_run_over(store: str, tmp_path: Path) -> None:
+    before, after = folder(tmp_path, "before"), folder(tmp_path, "after")
+    other = folder(tmp_path, "other")
+    for run_dir, seed in ((other, 1), (before, 0)):
+        Disturbed.strike = terminated
+        execute(settings(store, "resume=auto", f"seed={seed}"), run_dir)
+    (after / ".hydra").mkdir()
+    (after / ".hydra" / "overrides.yaml").write_text("- resume=auto\n")
+    assert execute(settings(store, "resume=auto"), after).status == "finished"
+    assert not before.exists()
+    assert (after / ".hydra" / "overrides.yaml").exists()
+    assert len(summary_of(after)["parts"]) == 2
+    assert Checkpoints(other).latest() is not None
+    tags = MlflowClient(store).get_run(summary_of(after)["mlflow_run_id"]).data.tags
+    assert tags["run_dir"] == str(after)
+
+
+def test_a_run_that_has_ended_is_left_alone(store: str, tmp_path: Path) -> None:
+    run_dir = folder(tmp_path, "run")
+    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+    written = (run_dir / "run.json").stat().st_mtime_ns
+    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+    assert (run_dir / "run.json").stat().st_mtime_ns == written
+    outcome = execute(settings(store, "resume=auto", "seed=5"), run_dir)
+    assert outcome.status == "failed"
+    assert "needs other settings: seed=0" in outcome.line
+
+
+def test_what_cannot_go_on_is_refused_in_a_line(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = folder(tmp_path, "run")
+    Disturbed.strike = terminated
+    execute(settings(store, "resume=auto"), run_dir)
+    kept = sorted(run_dir.rglob("*.pickle"))
+    assert kept
+    outcome = execute(settings(store), run_dir)
+    assert outcome.line == f"{run_dir} already holds a run"
+    outcome = execute(settings(store, "resume=auto", "network=ns2"), run_dir)
+    assert "holds a run that needs other settings: network={'name': 'ns1'" in outcome.line
+    with (run_dir / "running.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        outcome = execute(settings(store, "resume=auto"), run_dir)
+        assert outcome.line == f"{run_dir}: another process carries out the run in it"
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.fingerprint.code_digest", lambda root: "other code")
+        outcome = execute(settings(store, "resume=auto"), run_dir)
+        assert "needs the code, or data, that it had when it began" in outcome.line
+    assert sorted(run_dir.rglob("*.pickle")) == kept
+    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+
+
+def test_a_folder_with_something_else_in_it_stays_as_it_is(store: str, tmp_path: Path) -> None:
+    run_dir = folder(tmp_path, "mine")
+    (run_dir / "config.json").write_text('{"mine": 1}')
+    (run_dir / "thesis.txt").write_text("years of work")
+    outcome = execute(settings(store, "resume=auto"), run_dir)
+    assert "not of a run that can go on" in outcome.line
+    assert (run_dir / "thesis.txt").read_text() == "years of work"
+    assert json.loads((run_dir / "config.json").read_text()) == {"mine": 1}
+
+
+def test_one_that_was_killed_before_its_first_checkpoint_begins_anew(
+    store: str, tmp_path: Path
+) -> None:
+    run_dir = folder(tmp_path, "run")
+    Disturbed.strike = failed
+    execute(settings(store, "resume=auto", "engine.checkpoint_interval_s=1000"), run_dir)
+    assert Checkpoints(run_dir).latest() is None
+    (run_dir / "left.txt").touch()
+    asked = settings(store, "resume=auto", "engine.checkpoint_interval_s=1000")
+    assert execute(asked, run_dir).status == "finished"
+    assert not (run_dir / "left.txt").exists()
+    assert [part["from_s"] for part in summary_of(run_dir)["parts"]] == [0, 0]
+
+
+def test_too_little_room_is_told_before_training(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    outcome = execute(settings(store, "resume=auto"), folder(tmp_path, "run"))
+    assert outcome.status == "failed"
+    assert "GB are free; must be" in outcome.line
+    assert "or resume=never" in outcome.line
+
+
+def test_a_disk_that_is_full_damages_no_checkpoint(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path)
+    kept.write(1, "world", b"x" * 1000)
+    kept.complete(1, 2.5)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            kept.write(2, "world", b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    found = kept.latest()
+    assert found is not None
+    assert (found.number, found.elapsed_s, found.part("world")) == (1, 2.5, b"x" * 1000)
+    assert not [*tmp_path.rglob("*.partial")]
+    kept.write(2, "world", b"y")  # of which no other part comes
+    found = kept.latest()
+    assert found is not None
+    assert found.number == 1
+    kept.complete(2, 3.0)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000002"]
+
+
+@pytest.mark.parametrize("asked", ["resume=perhaps", "engine.checkpoint_interval_s=0"])
+def test_bad_settings_are_one_line(store: str, asked: str) -> None:
+    with pytest.raises(SettingError, match=asked.partition("=")[0]) as refused:
+        validate(overrides(store, asked), multirun=False)
+    assert len(str(refused.value).splitlines()) == 1
