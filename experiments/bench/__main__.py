@@ -10,6 +10,7 @@ from experiments.bench import (
     fidelity,
     gap,
     planner,
+    recovery,
     sampler,
     scale,
     servers,
@@ -30,6 +31,7 @@ BENCHES = {
     "scale": scale.main,
     "servers": servers.main,
     "sampler": sampler.main,
+    "recovery": recovery.main,
 }
 
 
