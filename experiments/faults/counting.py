@@ -20,6 +20,9 @@ COMPUTE_S = 0.1
 Rows = list[dict[str, Any]]
 Seen = list[tuple[NDArray[Any], int, float]]
 
+LATEST_INTERRUPTION = 1_000
+"""Of a run's events, of which it has a thousand or more."""
+
 
 class Counting:
     """A worker's update adds 1 to each of the entries: the model tells how many it holds."""
@@ -50,16 +53,50 @@ def computation_s(worker: int, iteration: int) -> float:
     return COMPUTE_S * (1 + 0.1 * ((3 * worker + 7 * iteration) % 5))
 
 
+class Interrupted(Exception):
+    """The run has been saved."""
+
+
+class Interruption:
+    """Saves a run before its `event`-th event, and ends it; or has it go on from there."""
+
+    def __init__(self, event: int, last: bytes | None = None) -> None:
+        self.last = last
+        self.saved: bytes | None = None
+        self._left = event
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        self._left -= 1
+        return self._left == 0
+
+    def save(self, data: bytes, elapsed_s: float) -> None:
+        """Raises Interrupted."""
+        self.saved = data
+        raise Interrupted
+
+
 def carry_out(schedule: Schedule) -> tuple[Rows, Seen]:
-    """The rows of the run, and every model that was shown, its version and time."""
-    seen: Seen = []
+    """Rows of a run that is interrupted once, at some event that its seed tells, and goes on from
+    its checkpoint; and every model that was shown, its version and time."""
+    event = 1 + int(np.random.default_rng(schedule.seed).integers(LATEST_INTERRUPTION))
+    interruption, before = Interruption(event), Seen()
+    try:
+        return carried_out(schedule, interruption, before), before
+    except Interrupted:
+        goes_on = Interruption(0, interruption.saved)
+    return carried_out(schedule, goes_on, before), before
+
+
+def carried_out(schedule: Schedule, saves: Interruption | None, seen: Seen) -> Rows:
+    """The rows of the run; every model that is shown is added to `seen`."""
 
     def look(model: NDArray[Any], version: int, elapsed_s: float) -> bool:
         seen.append((model.copy(), version, elapsed_s))
         return False
 
     model = np.zeros(SIZE, np.int32)
-    return run(_plan(schedule), model, Counting, look, lambda elapsed_s, counts: None), seen
+    return run(_plan(schedule), model, Counting, look, lambda elapsed_s, counts: None, saves)
 
 
 def context_of(schedule: Schedule) -> PolicyContext:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from experiments.paths import ROOT
+from mlfabric.checkpoints import Checkpoints
 from tests.support import slurm
 
 SHORT = ["workload=plda_sotu", "policy=mlfabric_a", "cluster.workers=3", "engine.max_seconds=6"]
@@ -83,3 +86,38 @@ def test_outside_an_allocation_a_run_says_where_it_must_be(tmp_path: Path) -> No
     done = sweep(tmp_path, *SHORT, "cluster=slurm", "seed=0,1")
     assert done.returncode == 1
     assert "cluster=slurm: must be started in a Slurm allocation" in done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_job_that_is_requeued_goes_on(tmp_path: Path, cluster: dict[str, str]) -> None:
+    run_dir, env = tmp_path / "run", {**os.environ, **cluster}
+    settings = ["workload=plda_sotu", "engine=virtual", "engine.max_seconds=20", "tracking=none"]
+    goes_on = ["resume=auto", "engine.checkpoint_interval_s=0.5", f"hydra.run.dir={run_dir}"]
+    line = shlex.join([sys.executable, "-m", "experiments.run", *settings, *goes_on])
+    asked = ["sbatch", "--parsable", "--requeue", f"--output={tmp_path}/job.log"]
+    job = subprocess.run(
+        [*asked, f"--chdir={ROOT}", "--open-mode=append", f"--wrap=exec {line}"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    wait_for(lambda: Checkpoints(run_dir).latest() is not None)
+    subprocess.run(["scontrol", "requeue", job], env=env, check=True)
+    now = ["scontrol", "update", f"JobId={job}", "StartTime=now"]  # else in two minutes
+    wait_for(lambda: subprocess.run(now, env=env, capture_output=True).returncode == 0)
+    wait_for(lambda: (run_dir / "run.json").exists() and "finished" in status_in(run_dir))
+    first, second = json.loads((run_dir / "run.json").read_text())["parts"]
+    assert first["ended"] in ("killed", "interrupted")
+    assert 0 < second["from_s"] < 20
+
+
+def status_in(run_dir: Path) -> str:
+    return str(json.loads((run_dir / "run.json").read_text())["status"])
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from experiments.faults.__main__ import main
-from experiments.faults.counting import carry_out
+from experiments.faults.counting import Seen, carried_out, carry_out
 from experiments.faults.invariants import complaint, of
 from experiments.faults.schedules import draw
 
@@ -24,6 +25,17 @@ def test_invariants_hold_whatever_fails(first):
 def test_the_same_seed_gives_the_same_faults_and_the_same_rows():
     assert draw(7) == draw(7)
     assert carry_out(draw(7))[0] == carry_out(draw(7))[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_interrupted_run_with_faults_is_as_one_that_was_not(seed):
+    whole: Seen = []
+    rows = carried_out(draw(seed), None, whole)
+    again, seen = carry_out(draw(seed))
+    assert again == rows
+    assert [shown[1:] for shown in seen] == [shown[1:] for shown in whole]
+    for (model, _, _), (wanted, _, _) in zip(seen, whole, strict=True):
+        np.testing.assert_array_equal(model, wanted)
 
 
 def test_a_broken_model_is_told():
