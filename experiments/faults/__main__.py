@@ -1,8 +1,8 @@
 """`python -m experiments.faults [--virtual N] [--real N]`: the campaign; results/bench/faults.json.
 
-A schedule of faults is drawn from each seed, carried out on the virtual clock (where the run is also
-interrupted once, and goes on from its checkpoint) or on real ranks, and the run held against the
-invariants. Exit status 1 where one of them is broken.
+A schedule of faults is drawn from each seed, carried out on the virtual clock (where the run is
+also interrupted once, and goes on from its checkpoint) or on real ranks, and the run held against
+the invariants. Exit status 1 where one of them is broken.
 """
 
 from __future__ import annotations
