@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +15,13 @@ from experiments.collect import Records, write_tables
 from experiments.environment import describe_environment
 from experiments.errors import RunFailed
 from experiments.files import write_json
-from experiments.fingerprint import fingerprint
 from experiments.interrupts import held_back
 from experiments.mpi_library import library
 from experiments.naming import run_name
 from experiments.outcome import Outcome, Status, outcome_of, result_line
 from experiments.progress import Progress
-from experiments.resuming import SUMMARY, Part, RunFolder, has_ended_before, taken
+from experiments.resuming import taken
+from experiments.run_folder import SUMMARY, Part, RunFolder
 from experiments.schema import RunConfig, to_plain
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, finished, unfinished
@@ -51,9 +50,9 @@ def execute(config: RunConfig, run_dir: Path, progress: Progress | None = None) 
     How far it is is shown on stderr, or as `progress` does.
     """
     try:
-        if has_ended_before(config, run_dir):
-            return outcome_of(run_dir)
         with taken(config, run_dir) as folder:
+            if folder is None:
+                return outcome_of(run_dir)
             return _Run(config, folder, progress or Progress()).execute()
     except RunFailed as error:
         return Outcome("failed", str(error), run_dir)
@@ -92,9 +91,8 @@ class _Run:
         environment = {**describe_environment(_mpi_version(self._config)), "data": data}
         write_json(environment, self._run_dir / "environment.json")
         settings = to_plain(self._config)
-        mark = fingerprint(json.dumps(settings))
         tags = {
-            "fingerprint": mark,
+            "fingerprint": self._folder.mark,
             "run_dir": str(self._run_dir),
             "data": environment["data"],
             "git_dirty": str(environment["git"]["dirty"]),
@@ -102,8 +100,9 @@ class _Run:
         }
         if self._config.tracking.uri is not None:
             self._open_mlflow_run(tags, settings)
-        run_id = self._recorder.run_id if self._recorder is not None else None
-        self._folder.begin(mark, run_id)
+        if self._recorder is not None:
+            self._folder.run_id = self._recorder.run_id
+        self._folder.write()
         self._say_where_it_goes_on()
 
     def _open_mlflow_run(self, tags: dict[str, str], settings: dict[str, Any]) -> None:
@@ -145,12 +144,13 @@ class _Run:
     def _end(self, status: Status, summary: Summary, details: str = "") -> Outcome:
         """Write down how the run ended, undisturbed by signals; a result not recorded is none."""
         self._progress.close()
+        self._folder.part["ended"] = summary["reason"] or status
         summary |= {"parts": self._folder.parts}
         line = summary["reason"] or result_line(summary)
         with held_back():
             try:
-                self._folder.end(status, summary["reason"])
                 self._record(status, summary)
+                self._folder.recorded(status)
             except (RunFailed, OSError) as error:
                 status = "failed"
                 line = f"{line}; not recorded: {str(error).splitlines()[0]}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from experiments.collect import Records, metrics, read_records
-from experiments.errors import RunFailed
+from experiments.collect import SCORES_FILE, Records, metrics, read_records
+from experiments.errors import RecordsError, RunFailed
 from experiments.evaluator import EvaluatorProcess
 from experiments.files import alone
 from experiments.interrupts import held_back
@@ -17,7 +18,7 @@ from experiments.launch import Launch
 from experiments.part_files import go_back_to, salvage
 from experiments.paths import RESULTS
 from experiments.progress import Progress, read_progress, training_line
-from experiments.resuming import RunFolder, require_room
+from experiments.run_folder import RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, time_to_target_s
@@ -46,7 +47,7 @@ class MpiRun:
         self._run_dir = run_dir = folder.path
         self._metric = Metric(workload.metric_name, workload.metric_goal)
         self._progress = progress
-        self._scores = Tail(run_dir / "metrics.jsonl")
+        self._scores = Tail(run_dir / SCORES_FILE)
         self._score = ""
         self._begun = False
         self._since_s = 0.0
@@ -136,11 +137,18 @@ class MpiRun:
             self._progress.show(line)
             time.sleep(_POLL_S)
         if status != 0:
-            saved = salvage(self._config, self._run_dir, len(self._folder.parts))
+            saved = self._salvaged()
             told = "; resume=auto goes on from where it was" if saved else ""
             what, *story = launch.failure().splitlines()
             lines = [f"{what}{told}", *story, f"logs: {self._run_dir / 'console.log'}"]
             raise RunFailed("\n".join(lines))
+
+    def _salvaged(self) -> bool:
+        """Whether ranks that lost their scheduler have left a checkpoint."""
+        try:
+            return salvage(self._config, self._run_dir, len(self._folder.parts))
+        except (OSError, RecordsError, KeyError, pickle.UnpicklingError):
+            return False
 
     def _check_in_time(self) -> None:
         """The ranks end themselves when nothing moves; this is for ranks that cannot."""

@@ -17,7 +17,7 @@ from experiments.interrupts import held_back
 from experiments.model_report import write_report
 from experiments.plan import rate_events
 from experiments.progress import Progress, training_line
-from experiments.resuming import RunFolder, require_room
+from experiments.run_folder import RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.summary import Metric, Summary, reached
 from experiments.virtual_plan import virtual_plan
@@ -140,6 +140,7 @@ class _Saves:
             self._checkpoints.write(number, _SCORES, self._scores)
             self._checkpoints.complete(number, elapsed_s)
         except OSError as error:
+            self._checkpoints.discard(number)
             print(f"no checkpoint at {elapsed_s:.1f} s: {error}", file=sys.stderr, flush=True)
         self._next_s = time.monotonic() + self._interval_s
         if self._asked_to_end():

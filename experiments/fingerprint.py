@@ -49,6 +49,7 @@ _PACKAGES = (
 _ADDED = ("mlfabric.policies", "mlfabric.workloads")
 LABELS = ("experiment", "tracking", "resume")
 """Settings that name and file a run without shaping it."""
+_OF_CHECKPOINTS = ("checkpoint_interval_s",)
 
 
 def fingerprint(config_json: str) -> str:
@@ -57,13 +58,22 @@ def fingerprint(config_json: str) -> str:
     A trace file counts by its content, a folder of data by names, sizes and times of what is in it;
     raises OSError where they cannot be read.
     """
-    settings = {key: value for key, value in json.loads(config_json).items() if key not in LABELS}
+    settings = shaping(json.loads(config_json))
     if "network" in settings:
         settings["network"] = _with_trace(settings["network"])
     data = settings.get("workload", {}).get("data_dir")
     seen = "" if data is None else _listing(Path(data))
     text = json.dumps(settings, sort_keys=True) + seen + code_digest(ROOT)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def shaping(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a run's settings that shape it."""
+    found = {key: value for key, value in settings.items() if key not in LABELS}
+    if "engine" in found:
+        engine = found["engine"].items()
+        found["engine"] = {key: value for key, value in engine if key not in _OF_CHECKPOINTS}
+    return found
 
 
 def _with_trace(network: Mapping[str, Any]) -> dict[str, Any]:

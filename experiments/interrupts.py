@@ -42,14 +42,15 @@ def held_back() -> Iterator[Callable[[], bool]]:
     The block is given what tells whether one has come.
     """
     came: list[int] = []
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {
         number: signal.signal(number, lambda number, frame: came.append(number))
-        for number in _SIGNALS
+        for number in heeded
     }
     try:
         yield lambda: bool(came)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for late in came:
-        signal.raise_signal(late)
+        if came:  # whatever else has ended the block
+            signal.raise_signal(came[0])

@@ -33,7 +33,8 @@ def run_job(cfg: DictConfig) -> Outcome | None:
     if abreast:  # a process of our own
         interrupt_once()
         die_with_parent(signal.SIGINT)
-    if sweep_settings(cfg).stop_at_failure and _one_has_failed(Path(settings.sweep.dir)):
+    sweep_dir = Path(settings.sweep.dir)
+    if sweep_settings(cfg).stop_at_failure and _another_has_failed(sweep_dir, run_dir):
         return None
     if not abreast:
         print(f"run {_number(settings)}: {run_dir}", flush=True)
@@ -51,9 +52,13 @@ def _number(settings: HydraConf) -> int:
     return 1 if settings.mode == RunMode.RUN else int(settings.job.num) + 1
 
 
-def _one_has_failed(sweep_dir: Path) -> bool:
+def _another_has_failed(sweep_dir: Path, run_dir: Path) -> bool:
+    """One that was interrupted, and this one itself, may go on."""
     return any(
-        outcome.status not in ("finished", "running") for _, outcome in outcomes_in(sweep_dir)
+        outcome.status not in ("finished", "running")
+        and outcome.line != "interrupted"
+        and outcome.run_dir != run_dir
+        for _, outcome in outcomes_in(sweep_dir)
     )
 
 

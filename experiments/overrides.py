@@ -244,8 +244,10 @@ def _choices_with(group: str, key: str) -> list[str]:
 def _check_folder(key: str, cfg: DictConfig) -> None:
     """A folder given by hand must not hold another run or sweep: their records would be mixed."""
     folder = Path(str(OmegaConf.select(cfg, key)))
-    taken = (folder / "config.json").exists() or (folder / "multirun.yaml").exists()
-    if taken and cfg.resume != "auto":
+    own, other = "config.json", "multirun.yaml"
+    if key == "hydra.sweep.dir":
+        own, other = other, own
+    if (folder / other).exists() or ((folder / own).exists() and cfg.resume != "auto"):
         raise SettingError(f"{key}={folder}: must be a folder without a run in it, or resume=auto")
     if folder.resolve() == ROOT:
         raise SettingError(f"{key}: must be a folder of the run's own, not the project's")

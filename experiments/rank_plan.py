@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from experiments.plan import common_plan, policy_context
-from experiments.resuming import parts_of
 from experiments.rows import read_rows
+from experiments.run_folder import parts_of
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
-from mlfabric.checkpoints import NUMBERS_A_PART, Checkpoints
+from mlfabric.checkpoints import Checkpoints
 from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
 from mlfabric.engines.mpi.records import records_path
 from mlfabric.engines.plan import Fault
@@ -42,7 +42,7 @@ def rank_plan(
         lost_after_s=config.engine.lost_after_s,
         checkpoint=Checkpoints(run_dir).latest(),
         checkpoint_interval_s=interval_s if config.resume == "auto" else None,
-        first_checkpoint=NUMBERS_A_PART * parts_of(run_dir),
+        part=parts_of(run_dir),
     )
 
 

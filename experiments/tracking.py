@@ -96,8 +96,12 @@ class Recorder:
 
     def _goes_on(self, run_id: str, tags: Mapping[str, str]) -> bool:
         try:
-            before = self._client.get_run(run_id)
-        except MlflowException:
+            before = patiently(partial(self._client.get_run, run_id))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return False
+        if before.info.lifecycle_stage != "active":
             return False
         self.run_id, self._start_ms = run_id, before.info.start_time
         patiently(partial(self._client.update_run, run_id, status="RUNNING"))

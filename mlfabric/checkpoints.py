@@ -20,10 +20,20 @@ FOLDER = "checkpoints"
 REQUEST = "checkpoint"
 """A file of this name in the run's folder asks for a checkpoint; it goes once that was tried."""
 
-NUMBERS_A_PART = 1_000_000
-"""Checkpoints of each part of a run have so many numbers of their own."""
+_NUMBERS_A_PART = 1_000_000
+"""Checkpoints of each part of a run have so many numbers of their own [ours]."""
 
 _MARK = "complete.json"
+
+
+def first_of_part(part: int) -> int:
+    """The number of the first checkpoint that a part of a run, from 1, can have."""
+    return _NUMBERS_A_PART * part
+
+
+def last_of_part(part: int) -> int:
+    """The number that is kept for the checkpoint that is made when the scheduler is lost."""
+    return first_of_part(part + 1) - 1
 
 
 @dataclass(frozen=True)
@@ -76,9 +86,13 @@ class Checkpoints:
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
 
-    def open(self, number: int) -> Checkpoint:
-        """One whose parts are there, complete or not."""
-        return Checkpoint(number, 0.0, self._of(number), {})
+    def part(self, number: int, name: str) -> Any:
+        """A part of a checkpoint that need not be complete."""
+        return pickle.loads(_part(self._of(number), name).read_bytes())
+
+    def discard(self, number: int) -> None:
+        """It will not be complete: its parts only take room."""
+        shutil.rmtree(self._of(number), ignore_errors=True)
 
     def latest(self) -> Checkpoint | None:
         """The last one that is complete."""
@@ -102,7 +116,8 @@ class Checkpoints:
         return self._folder / f"{number:09d}"
 
     def _all(self) -> list[Path]:
-        return sorted(path for path in self._folder.glob("*") if path.name.isdigit())
+        found = (path for path in self._folder.glob("*") if path.name.isdigit())
+        return sorted(found, key=lambda path: int(path.name))
 
 
 def _part(folder: Path, name: str) -> Path:

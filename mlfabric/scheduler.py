@@ -119,9 +119,15 @@ class Scheduler:
         """Whether bandwidth comes from the emulator (oracle) and not from measurements."""
         return self.settings.bandwidth == "oracle"
 
-    def begin_at(self, version: int) -> None:
+    def memory(self) -> Any:
+        """How far the replica may be, and how far commits move the model; None without one."""
+        return None if self._copying is None else self._copying.follower.memory()
+
+    def begin_at(self, version: int, memory: Any) -> None:
         """Go on with a model of this version, of which nothing is on its way."""
         self.version = version
+        if self._copying is not None and memory is not None:
+            self._copying.follower.remember(memory)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do, in this order, now that `event` has happened; `now` in seconds."""

@@ -43,10 +43,18 @@ class TraceController:
             self._clock_start_s = _read_clock(self._clock_file)
             if self._clock_start_s is None:
                 return _CLOCK_POLL_S
+            self._catch_up(now_s - self._clock_start_s)
         elapsed_s = now_s - self._clock_start_s
         while self._pending and self._pending[0].time_s <= elapsed_s:
             self._apply(elapsed_s)
         return max(0.0, self._pending[0].time_s - elapsed_s) if self._pending else None
+
+    def _catch_up(self, elapsed_s: float) -> None:
+        """A clock that starts late has passed over events: the last one of each host counts."""
+        passed = [event for event in self._pending if event.time_s <= elapsed_s]
+        last = {event.host: event for event in passed}
+        kept = [event for event in passed if last[event.host] is event]
+        self._pending = deque([*kept, *list(self._pending)[len(passed) :]])
 
     def close(self) -> None:
         self._applied.close()

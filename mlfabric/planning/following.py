@@ -70,6 +70,14 @@ class Follower:
         self.promoted = False
         self._needless: list[Transfer] = []
 
+    def memory(self) -> tuple[float | None, list[float], float]:
+        """What was learned of norms: the bound, the first updates' norms, the velocity's."""
+        return self.bound, list(self._norms), self._velocity
+
+    def remember(self, memory: tuple[float | None, list[float], float]) -> None:
+        """Go on with what another one had learned."""
+        self.bound, self._norms, self._velocity = memory
+
     @property
     def catching_up(self) -> bool:
         """Whether the replica is to serve and lacks what the server had committed."""

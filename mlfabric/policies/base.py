@@ -104,8 +104,12 @@ class Coordinator(Protocol):
 
     def handle(self, event: Event, now: float) -> list[Action]: ...
 
-    def begin_at(self, version: int) -> None:
-        """The run goes on with a model of this version, which all workers hold."""
+    def memory(self) -> Any:
+        """What it needs besides the version to go on in another process, for pickle; or None."""
+
+    def begin_at(self, version: int, memory: Any) -> None:
+        """The run goes on with a model of this version, which all workers hold, and with what
+        another one's `memory` was, where that is known."""
 
 
 class Piece(NamedTuple):

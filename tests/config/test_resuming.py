@@ -19,9 +19,12 @@ from mlflow import MlflowClient
 
 from experiments import execute as execution
 from experiments import resuming
+from experiments.errors import RunFailed
 from experiments.execute import execute
+from experiments.interrupts import held_back
 from experiments.overrides import validate
 from experiments.schema import RunConfig
+from experiments.tracking import Recorder
 from mlfabric.checkpoints import Checkpoints
 from mlfabric.errors import SettingError
 from tests.config.test_virtual_runs import TABLES, Descent, overrides, summary_of
@@ -31,7 +34,7 @@ Strike = Callable[[], None]
 
 
 class Disturbed(Descent):
-    """Something happens in its 30th computation, once; steps are drawn, so order matters."""
+    """Something happens in a worker's eighth computation, once; steps are drawn: order matters."""
 
     strike: Strike | None = None
 
@@ -57,7 +60,7 @@ class Disturbed(Descent):
 
 
 def terminated() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def failed() -> None:
@@ -119,13 +122,12 @@ def test_it_ends_as_if_it_had_not_been_interrupted(
 def test_any_number_of_times(store: str, tmp_path: Path) -> None:
     whole, parts = folder(tmp_path, "whole"), folder(tmp_path, "parts")
     assert execute(settings(store), whole).status == "finished"
-    for _ in range(3):
+    for _ in range(3):  # by another worker each time, but for the last
         Disturbed.strike = terminated
-        outcome = execute(settings(store, "resume=auto"), parts)
+        assert execute(settings(store, "resume=auto"), parts).status == "interrupted"
     Disturbed.strike = None
-    outcome = execute(settings(store, "resume=auto"), parts)
-    assert outcome.status == "finished"
-    assert len(summary_of(parts)["parts"]) >= 2
+    assert execute(settings(store, "resume=auto"), parts).status == "finished"
+    assert len(summary_of(parts)["parts"]) == 4
     for table in TABLES:
         first, second = (path / f"{table}.parquet" for path in (whole, parts))
         pd.testing.assert_frame_equal(pd.read_parquet(first), pd.read_parquet(second))
@@ -156,7 +158,7 @@ def test_a_run_that_has_ended_is_left_alone(store: str, tmp_path: Path) -> None:
     assert (run_dir / "run.json").stat().st_mtime_ns == written
     outcome = execute(settings(store, "resume=auto", "seed=5"), run_dir)
     assert outcome.status == "failed"
-    assert "needs other settings: seed=0" in outcome.line
+    assert outcome.line == f"seed=5: must be 0, as in the run in {run_dir}"
 
 
 def test_what_cannot_go_on_is_refused_in_a_line(
@@ -170,7 +172,8 @@ def test_what_cannot_go_on_is_refused_in_a_line(
     outcome = execute(settings(store), run_dir)
     assert outcome.line == f"{run_dir} already holds a run"
     outcome = execute(settings(store, "resume=auto", "network=ns2"), run_dir)
-    assert "holds a run that needs other settings: network={'name': 'ns1'" in outcome.line
+    assert outcome.line.startswith("network.")
+    assert "as in the run in" in outcome.line
     with (run_dir / "running.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         outcome = execute(settings(store, "resume=auto"), run_dir)
@@ -178,9 +181,68 @@ def test_what_cannot_go_on_is_refused_in_a_line(
     with monkeypatch.context() as patch:
         patch.setattr("experiments.fingerprint.code_digest", lambda root: "other code")
         outcome = execute(settings(store, "resume=auto"), run_dir)
-        assert "needs the code, or data, that it had when it began" in outcome.line
+        assert "began with other code, packages or data" in outcome.line
     assert sorted(run_dir.rglob("*.pickle")) == kept
     assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+
+
+def test_the_interval_may_be_another_one(store: str, tmp_path: Path) -> None:
+    run_dir = folder(tmp_path, "run")
+    Disturbed.strike = terminated
+    execute(settings(store, "resume=auto"), run_dir)
+    often = "engine.checkpoint_interval_s=7"
+    assert execute(settings(store, "resume=auto", often), run_dir).status == "finished"
+    assert len(summary_of(run_dir)["parts"]) == 2
+
+
+def test_a_result_that_is_not_recorded_keeps_its_checkpoints(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = folder(tmp_path, "run")
+    with monkeypatch.context() as patch:
+
+        def unreachable(*arguments: object) -> None:
+            raise RunFailed("the store is gone")
+
+        patch.setattr(Recorder, "finish", unreachable)
+        outcome = execute(settings(store, "resume=auto"), run_dir)
+        assert "not recorded: the store is gone" in outcome.line
+    assert Checkpoints(run_dir).latest() is not None
+    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+
+
+def test_what_a_killed_run_did_not_write_stays(store: str, tmp_path: Path) -> None:
+    run_dir = folder(tmp_path, "run")
+    (run_dir / "notes").mkdir()
+    (run_dir / "notes" / "thesis.txt").write_text("years of work")
+    Disturbed.strike = failed
+    never = "engine.checkpoint_interval_s=1000"
+    execute(settings(store, "resume=auto", never), run_dir)
+    assert execute(settings(store, "resume=auto", never), run_dir).status == "finished"
+    assert (run_dir / "notes" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("key", "file"), [("hydra.run.dir", "multirun.yaml"), ("hydra.sweep.dir", "config.json")]
+)
+def test_a_run_does_not_go_on_in_the_folder_of_a_sweep_nor_the_reverse(
+    store: str, tmp_path: Path, key: str, file: str
+) -> None:
+    (tmp_path / file).touch()
+    multirun = key == "hydra.sweep.dir"
+    with pytest.raises(SettingError, match=f"{key}=.*: must be a folder without a run in it"):
+        validate(overrides(store, "resume=auto", f"{key}={tmp_path}"), multirun=multirun)
+
+
+def test_signals_that_were_ignored_stay_so_and_others_are_not_lost() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with held_back() as asked_to_end:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not asked_to_end()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_folder_with_something_else_in_it_stays_as_it_is(store: str, tmp_path: Path) -> None:
@@ -200,10 +262,10 @@ def test_one_that_was_killed_before_its_first_checkpoint_begins_anew(
     Disturbed.strike = failed
     execute(settings(store, "resume=auto", "engine.checkpoint_interval_s=1000"), run_dir)
     assert Checkpoints(run_dir).latest() is None
-    (run_dir / "left.txt").touch()
+    (run_dir / "failure-3.txt").touch()
     asked = settings(store, "resume=auto", "engine.checkpoint_interval_s=1000")
     assert execute(asked, run_dir).status == "finished"
-    assert not (run_dir / "left.txt").exists()
+    assert not (run_dir / "failure-3.txt").exists()
     assert [part["from_s"] for part in summary_of(run_dir)["parts"]] == [0, 0]
 
 

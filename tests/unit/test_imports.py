@@ -11,10 +11,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ["actions", "events", "payload", "planning", "policies", "scheduler", "store", "topology"]
 SUMS = ["momentum", "treesum", "view"]
+SAVED = ["checkpoints", "counting", "pickling"]
 EDGES = ["api", "compiled", "keras", "plan", "torch"]
 FOLDERS = ("engines", "engines/mpi", "engines/roles", "engines/virtual", "emulation")
 PACKAGES = {
-    "mlfabric": ["errors", *FOLDERS, "engines/plan", "engines/snapshots", *CORE, *SUMS, *EDGES],
+    "mlfabric": [
+        "errors",
+        *FOLDERS,
+        "engines/plan",
+        "engines/snapshots",
+        *CORE,
+        *SUMS,
+        *SAVED,
+        *EDGES,
+    ],
     "workloads": [],
     "experiments": ["tracking"],
     "analysis": ["load"],

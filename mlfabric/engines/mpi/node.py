@@ -188,6 +188,10 @@ class Node:
     def record(self, row: str, **values: Any) -> None:
         self._records.add(row, **values)
 
+    def sync_records(self) -> None:
+        """Return once all rows that are written are on the disk."""
+        self._records.sync()
+
     def records_bytes(self) -> int:
         """How many bytes of rows there are, all of them written."""
         return self._records.flush()
@@ -201,7 +205,7 @@ class Node:
         self._show(model, version, str(shard), steady=len(self.plan.servers) > 1, last=last)
 
     def follow(self, model: NDArray[Any], version: int, *, last: bool = False) -> None:
-        if self.plan.run_dir is not None:
+        if self.plan.run_dir is not None and self.begun:
             self._show(model, version, REPLICA, steady=True, last=last)
 
     def _show(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlfabric.checkpoints import NUMBERS_A_PART, Checkpoint
+from mlfabric.checkpoints import Checkpoint
 from mlfabric.engines.plan import RunPlan
 
 SCHEDULER_RANK = 0
@@ -21,7 +21,7 @@ class RankPlan(RunPlan):
     Rows, snapshots and failures are written into `run_dir`; None: nothing is. With `fault_tolerant`
     a rank from which nothing is heard for `lost_after_s` is held for lost. The run goes on from
     `checkpoint`, where there is one; others are made every `checkpoint_interval_s`, or only when
-    they are asked for, with numbers above `first_checkpoint`.
+    they are asked for; `part` counts how often the run was begun or gone on with.
     """
 
     run_dir: Path | None
@@ -31,12 +31,7 @@ class RankPlan(RunPlan):
     lost_after_s: float = 5.0
     checkpoint: Checkpoint | None = None
     checkpoint_interval_s: float | None = None
-    first_checkpoint: int = 0
-
-    @property
-    def last_checkpoint(self) -> int:
-        """The number of the one that is made when the scheduler is lost."""
-        return self.first_checkpoint + NUMBERS_A_PART - 1
+    part: int = 1
 
     @property
     def begins_at_s(self) -> float:

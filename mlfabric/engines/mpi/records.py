@@ -38,6 +38,10 @@ class Records:
             self._file.flush()
             return self._file.tell()
 
+    def sync(self) -> None:
+        """Return once what is written is on the disk."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         with self._lock:
             self._file.close()
@@ -57,6 +61,9 @@ class NoRecords:
     def flush(self) -> int:
         """Nothing is held back."""
         return 0
+
+    def sync(self) -> None:
+        """Nothing is written."""
 
     def close(self) -> None:
         """Nothing is open."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
 
 from mlfabric import policies
-from mlfabric.checkpoints import REQUEST, Checkpoints
+from mlfabric.checkpoints import REQUEST, Checkpoints, first_of_part, last_of_part
 from mlfabric.engines.mpi.node import Node
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_hosts
@@ -34,7 +35,7 @@ class Saving:
         self._roles = roles
         self._trainer = trainer
         self._checkpoints = Checkpoints(node.plan.run_dir)
-        self._due: tuple[int, int] | None = None
+        self._due: int | None = None
         self._writing: _Writing | None = None
         node.on(_SAVE, self._save)
         node.every_turn(self._look)
@@ -57,29 +58,39 @@ class Saving:
         while self._node.computing and time.monotonic() < deadline:
             self._node.fetch()  # and nothing else: others have stopped
             time.sleep(0.01)
-        number = self._node.plan.last_checkpoint
-        self._checkpoints.write(number, self._node.host, self._state())
+        number = last_of_part(self._node.plan.part)
+        if self._node.computing:  # what it has changed so far is in no update yet
+            return
+        with suppress(OSError):
+            self._checkpoints.write(number, self._node.host, self._state())
         others = set(self._node.plan.hosts[1:])
         while self._checkpoints.parts(number) < others and time.monotonic() < deadline:
             time.sleep(0.05)  # whoever ends first ends all
 
     def _save(self, src: str, body: tuple[int, int]) -> None:
-        self._due = body
+        self._due, until = body
+        for role in self._roles:
+            role.hold_until(until)
 
     def _look(self) -> bool:
         if self._writing is not None and self._writing.is_over:
             done, self._writing = self._writing, None
-            self._node.send(self._node.plan.scheduler, _WRITTEN, (done.number, done.complaint))
+            complaint = done.complaint and f"{self._node.host}: {done.complaint}"
+            self._node.send(self._node.plan.scheduler, _WRITTEN, (done.number, complaint))
         if self._due is None or self._writing is not None or self._node.computing:
             return False
-        number, until = self._due
-        if not all(role.may_be_saved(until) for role in self._roles):
+        if not all(role.may_be_saved for role in self._roles):
             return False
-        self._due = None
+        number, self._due = self._due, None
         at = (number, self._node.now(), self._node.records_bytes())
         self._node.send(self._node.plan.scheduler, _NOTED, at)
-        self._writing = _Writing(self._checkpoints, number, self._node.host, self._state())
+        self._writing = _Writing(partial(self._write, number, self._state()), number)
         return True
+
+    def _write(self, number: int, state: Any) -> None:
+        """Records up to here are on the disk before whoever refers to them."""
+        self._node.sync_records()
+        self._checkpoints.write(number, self._node.host, state)
 
     def _state(self) -> dict[str, Any]:
         found = {role.name: role.state() for role in self._roles}
@@ -94,10 +105,10 @@ class Saving:
 class _Writing:
     """A part on its way to the disk, which may take seconds."""
 
-    def __init__(self, checkpoints: Checkpoints, number: int, host: str, state: Any) -> None:
+    def __init__(self, write: Callable[[], None], number: int) -> None:
         self.number = number
         self.complaint: str | None = None
-        self._write = (checkpoints, host, state)
+        self._write = write
         self._thread = threading.Thread(target=self._run, name="checkpoint", daemon=True)
         self._thread.start()
 
@@ -106,11 +117,10 @@ class _Writing:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        checkpoints, host, state = self._write
         try:
-            checkpoints.write(self.number, host, state)
-        except OSError as error:
-            self.complaint = f"{host}: {error}"
+            self._write()
+        except Exception as error:  # whatever it is, there is no such part
+            self.complaint = str(error) or type(error).__name__
 
 
 class Leading:
@@ -124,7 +134,7 @@ class Leading:
         self._node = node
         self._request = node.plan.run_dir / REQUEST
         self._checkpoints = Checkpoints(node.plan.run_dir)
-        self._number = node.plan.first_checkpoint
+        self._number = first_of_part(node.plan.part)
         self._next_look = 0.0
         self._next_due: float | None = None
         self._holding: list[int] | None = None
@@ -157,6 +167,7 @@ class Leading:
         if self._holding is not None or not (asked or now >= self._next_due):
             return False
         if len(node.alive) < len(node.plan.hosts):
+            self._next_due = float("inf")
             self._give_up("a host was lost before")
             return False
         self._number += 1
@@ -191,6 +202,8 @@ class Leading:
     def _conclude(self) -> None:
         """It counts if every part of it is there."""
         complaints = [text for text in self._written.values() if text is not None]
+        if not complaints and self._checkpoints.parts(self._number) != set(self._noted):
+            complaints = ["parts are missing"]
         if not complaints:
             elapsed_s = max(elapsed_s for elapsed_s, _ in self._noted.values())
             records = {host: n_bytes for host, (_, n_bytes) in self._noted.items()}
@@ -201,13 +214,17 @@ class Leading:
         self._end(complaints[0] if complaints else None)
 
     def _give_up(self, why: str) -> None:
+        """Where one was under way, or was asked for."""
         if self._holding is not None:
             self._let_go_on()
-        self._end(why)
+        if self._holding is not None or self._request.exists():
+            self._end(why)
 
     def _end(self, complaint: str | None) -> None:
         """The next one comes an interval later, whatever became of this one."""
         self._holding = None
+        if complaint is not None:
+            self._checkpoints.discard(self._number)
         interval_s = self._node.plan.checkpoint_interval_s
         self._next_due = self._node.now() + (interval_s or float("inf"))
         self._node.record("checkpoint", elapsed_s=self._node.now(), complaint=complaint)

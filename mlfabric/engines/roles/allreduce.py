@@ -207,10 +207,12 @@ class AllreduceWorker:
     def name(self) -> str:
         return "worker"
 
-    def may_be_saved(self, until: int) -> bool:
-        """Where all have applied the sum of iteration `until`, and begun no other."""
-        if self._until != until:
-            self._go_on(until)
+    def hold_until(self, until: int) -> None:
+        """All stand still once they have applied the sum of iteration `until`."""
+        self._go_on(until)
+
+    @property
+    def may_be_saved(self) -> bool:
         return self._stands
 
     def state(self) -> Any:

@@ -82,16 +82,21 @@ class Coordination:
     def name(self) -> str:
         return f"coordinator {self._shard.number}"
 
-    def may_be_saved(self, until: int) -> bool:
+    def hold_until(self, until: int) -> None:
+        """It has been told to hold."""
+
+    @property
+    def may_be_saved(self) -> bool:
         return True
 
     def state(self) -> Any:
         """What it has counted, and so the version; what was not applied yet is forgotten."""
-        return dict(self._tally)
+        return dict(self._tally), self._coordinator.memory()
 
     def restore(self, saved: Saved) -> None:
-        self._tally.update(saved(self._node.host, self.name))
-        self._coordinator.begin_at(self._tally["version"])
+        tally, memory = saved(self._node.host, self.name)
+        self._tally.update(tally)
+        self._coordinator.begin_at(self._tally["version"], memory)
 
     def _hold(self) -> None:
         """Handle nothing that is news, once the replica has what it was forwarded."""

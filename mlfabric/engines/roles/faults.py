@@ -31,7 +31,11 @@ class FaultInjector:
     def name(self) -> str:
         return "faults"
 
-    def may_be_saved(self, until: int) -> bool:
+    def hold_until(self, until: int) -> None:
+        """Faults come when they are due."""
+
+    @property
+    def may_be_saved(self) -> bool:
         return True
 
     def state(self) -> None:

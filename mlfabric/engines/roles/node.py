@@ -86,7 +86,11 @@ class LastingRole(Role, Protocol):
     def name(self) -> str:
         """What its state is called among those of its host."""
 
-    def may_be_saved(self, until: int) -> bool:
+    def hold_until(self, until: int) -> None:
+        """Do nothing after iteration `until` before it is told to go on (of a collective)."""
+
+    @property
+    def may_be_saved(self) -> bool:
         """Whether it is where `holding` wants it."""
 
     def state(self) -> Any:

@@ -33,10 +33,11 @@ class Replica:
         shard.on("discard", self._discard)
         shard.on("promote", self._promote)
         shard.waits_for("replica", "what the server commits")
-        shard.follow(self._store.model, 0)  # before the server is looked at
+        shard.follow(self._store.model, 0)  # before the server is looked at, where that comes first
 
     def start(self) -> None:
         """It has what the server has."""
+        self._shard.follow(self._store.model, self._store.version)
 
     def finish(self) -> None:
         """It ends as it is."""
@@ -49,7 +50,11 @@ class Replica:
     def name(self) -> str:
         return f"replica {self._shard.number}"
 
-    def may_be_saved(self, until: int) -> bool:
+    def hold_until(self, until: int) -> None:
+        """Its server's is all that counts."""
+
+    @property
+    def may_be_saved(self) -> bool:
         return True
 
     def state(self) -> None:
@@ -59,7 +64,6 @@ class Replica:
         values, version, included = saved_server(self._shard, saved)
         self._store.restore(dense(values), version)
         self._included.update(included)
-        self._shard.follow(self._store.model, version)
 
     def _keep(self, stream: Incoming) -> None:
         transfer = stream.header["transfer"]

@@ -55,7 +55,11 @@ class Server:
     def name(self) -> str:
         return f"server {self._shard.number}"
 
-    def may_be_saved(self, until: int) -> bool:
+    def hold_until(self, until: int) -> None:
+        """Its coordinator holds."""
+
+    @property
+    def may_be_saved(self) -> bool:
         return self._chain is None or self._chain.is_idle
 
     def state(self) -> Any:

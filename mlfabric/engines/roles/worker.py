@@ -32,7 +32,6 @@ class Worker:
         self._sends_at_once = sends_at_once
         self._iteration = 0
         self._computed = -1
-        self._settled = True
         self._own: dict[str, Payload] = {}
         self._ready_s = 0.0
         self._asked_s = 0.0
@@ -65,20 +64,23 @@ class Worker:
     def name(self) -> str:
         return f"worker {self._shard.number}"
 
-    def may_be_saved(self, until: int) -> bool:
+    def hold_until(self, until: int) -> None:
+        """The coordinator holds."""
+
+    @property
+    def may_be_saved(self) -> bool:
         return self._computed >= 0
 
     def state(self) -> Any:
-        """Its last update's number, whether it has heard what became of it, and its view."""
-        return self._computed, self._settled, self._view.state()
+        """Its last update's number, and its view."""
+        return self._computed, self._view.state()
 
     def restore(self, saved: Saved) -> None:
         """Go on from the server's model; what that does not hold of its updates was dropped."""
-        self._computed, settled, view = saved(self._node.host, self.name)
+        self._computed, view = saved(self._node.host, self.name)
         self._iteration = self._computed + 1
         self._view.restore(view)
-        if not settled:
-            self._view.dropped(self._computed)
+        self._view.dropped(self._computed)  # unless the model holds it, which is looked at next
         values, version, included = saved_server(self._shard, saved)
         model = dense(values[: len(self._view.values)])
         self._view.pulled(model, version, included.get(self._node.host, -1))
@@ -92,7 +94,7 @@ class Worker:
     def _push(self, iteration: int, computed: Payload) -> None:
         node = self._node
         payload = self._view.outgoing(iteration, computed)
-        self._computed, self._settled = iteration, False
+        self._computed = iteration
         name = update_id(node.host, iteration)
         n_bytes = max(node.wire_bytes(payload), 1)  # one that changes nothing is still sent
         self._ready_s = node.now()
@@ -109,7 +111,6 @@ class Worker:
         name, applied = body
         node = self._node
         self._own.pop(name, None)
-        self._settled = True
         if node.on_settled is not None:
             node.on_settled(sequence(name), applied)
         if not applied:

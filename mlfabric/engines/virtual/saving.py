@@ -13,11 +13,12 @@ from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.node import Role
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.world import OnSnapshot, World
-from mlfabric.pickling import dumps, loads
 
 
 def saved(world: World, roles: list[Role]) -> bytes:
     """All of a run, between two events."""
+    from mlfabric.pickling import dumps  # an extra of the package, for checkpoints alone
+
     nodes = {host: node for host, node in world.nodes.items() if node.trainer is not None}
     trainers = {host: node.trainer for host, node in nodes.items() if node.trainer is not None}
     states = {host: trainers[host].state() for host, node in nodes.items() if node.loaded}
@@ -28,6 +29,8 @@ def restored(
     data: bytes, plan: VirtualPlan, trainers: Mapping[str, Trainer], on_snapshot: OnSnapshot
 ) -> tuple[World, list[Role]]:
     """The run that was saved, with trainers by host that take up where theirs were."""
+    from mlfabric.pickling import loads
+
     world, roles, states = loads(data, _outside(plan, trainers, on_snapshot))
     for host, state in states.items():
         trainers[host].load()

@@ -24,7 +24,10 @@ class AsyncServer:
         self._coming: dict[str, Update] = {}
         self._pulls = 0
 
-    def begin_at(self, version: int) -> None:
+    def memory(self) -> None:
+        """The version is all."""
+
+    def begin_at(self, version: int, memory: None) -> None:
         """Go on with a model of this version."""
         self.version = version
 

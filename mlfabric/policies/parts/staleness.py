@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from mlfabric.actions import Action, CommitGroup, DropUpdate
 from mlfabric.events import Event, HostLost, ModelRequested, WorkerLeft
@@ -38,9 +38,13 @@ class StalenessGate:
     def reads_rates(self) -> bool:
         return self._inner.reads_rates
 
-    def begin_at(self, version: int) -> None:
-        """Go on with a model of this version, all clocks alike."""
-        self._inner.begin_at(version)
+    def memory(self) -> Any:
+        """That of the inner coordinator: clocks begin anew, all alike."""
+        return self._inner.memory()
+
+    def begin_at(self, version: int, memory: Any) -> None:
+        """Go on with a model of this version."""
+        self._inner.begin_at(version, memory)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """As the inner coordinator, less what is held, with what may now go on."""

@@ -26,7 +26,10 @@ class SyncServer:
         self._waiting: dict[str, int] = {}
         self._pulls = 0
 
-    def begin_at(self, version: int) -> None:
+    def memory(self) -> None:
+        """The version is all."""
+
+    def begin_at(self, version: int, memory: None) -> None:
         """Go on with a model of this version."""
         self.version = version
 
