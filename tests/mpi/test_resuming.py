@@ -67,6 +67,7 @@ def test_a_run_that_is_killed_and_then_asked_to_end_goes_on_as_one(start):  # no
 
 def test_the_loss_of_the_scheduler_leaves_a_checkpoint(start):  # noqa: F811
     fault = ("fault=scheduler_kill", "fault.at_s=4", "engine.checkpoint_interval_s=100")
+    fault = (*fault, "replication=bounded")
     run = start("run", *LASTING, *fault)
     assert run.process.wait(timeout=120) == 1
     assert "scheduler was lost" in run.log.read_text()
@@ -76,4 +77,7 @@ def test_the_loss_of_the_scheduler_leaves_a_checkpoint(start):  # noqa: F811
     result = run.finished()
     assert [part["from_s"] for part in parts_of(run)] == [0, found.elapsed_s]
     assert result["fault_s"] == pytest.approx(4, abs=0.5)
+    distances = pd.read_parquet(run.run_dir / "distances.parquet")
+    assert (distances["elapsed_s"] > found.elapsed_s).any()
+    assert result["divergence"]["exceeded"] == 0
     conserved(run.run_dir)
