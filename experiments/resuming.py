@@ -30,6 +30,8 @@ def taken(config: RunConfig, run_dir: Path) -> Iterator[RunFolder | None]:
     is moved here. None: it has ended before. Raises RunFailed where the folder holds another run,
     or one that is under way, or cannot be used.
     """
+    if config.resume == "never" and (run_dir / CONFIG).exists():
+        raise RunFailed(f"{run_dir} already holds a run")
     with _lock_of(config, run_dir):
         try:
             folder = opened(config, run_dir)

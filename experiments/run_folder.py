@@ -118,8 +118,6 @@ def opened(config: RunConfig, run_dir: Path) -> RunFolder | None:
     if not (run_dir / CONFIG).exists():
         write_config(config, run_dir / CONFIG)
         return RunFolder(run_dir, mark)
-    if config.resume == "never":
-        raise RunFailed(f"{run_dir} already holds a run")
     told = noted(run_dir)
     if told is None:
         raise RunFailed(f"resume=auto: {run_dir} has a {CONFIG}, but not of a run that can go on")
