@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from experiments.paths import ROOT
 from mlfabric.engines.plan import Fault
 from mlfabric.engines.virtual import Wire, run
 from mlfabric.pickling import dumps, loads
@@ -125,6 +131,30 @@ def test_so_is_a_replica_that_is_to_serve_after_a_fault_to_come(kind):
         replication=Replication("replica", kind, bound),
         faults=(Fault("kill", 0.9, "server"), Fault("kill", 2.0, "w3")),
     )
+
+
+RESTORED = """
+import sys
+from pathlib import Path
+from tests.virtual.test_checkpoints import Every, digest, one_run
+print(digest(one_run("mlfabric_a pipelined", Every(10**9, Path(sys.argv[1]).read_bytes()))[0]))
+"""
+
+
+def digest(rows):
+    """Of rows, in their order."""
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def test_a_process_that_orders_its_sets_otherwise_goes_on_exactly(tmp_path):
+    saves = Every(40)
+    rows, _ = one_run("mlfabric_a pipelined", saves)
+    (tmp_path / "saved").write_bytes(saves.kept[1][0])
+    command = [sys.executable, "-c", RESTORED, str(tmp_path / "saved")]
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+        assert done.stdout.strip() == digest(rows), done.stderr
 
 
 def test_a_view_of_an_array_stays_one():
