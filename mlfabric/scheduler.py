@@ -52,7 +52,7 @@ from mlfabric.planning.dispatch import Dispatch
 from mlfabric.planning.following import Follower
 from mlfabric.planning.loads import LinkLoads, Transfer
 from mlfabric.planning.opportunity import Opportunity
-from mlfabric.planning.planner import plan, warm_up
+from mlfabric.planning.planner import plan, plan_sum, warm_up
 from mlfabric.planning.probes import Probes
 from mlfabric.planning.pulls import Pulls
 from mlfabric.planning.rates import RateEstimator
@@ -92,6 +92,7 @@ class Scheduler:
         self._orders: list[Action] = []
         self._replica = None if replication is None else replication.host
         self._promoting = False
+        self._sums_next = False
         self._ingress = network.link_row[Link(settings.server, "ingress")]
         self._row = network.link_row
         self._synchronous = settings.synchronous
@@ -128,6 +129,10 @@ class Scheduler:
         self.version = version
         if self._copying is not None and memory is not None:
             self._copying.follower.remember(memory)
+
+    def sum_next(self) -> None:
+        """Sum the next two updates at a host, worthwhile or not."""
+        self._sums_next = True
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do, in this order, now that `event` has happened; `now` in seconds."""
@@ -390,9 +395,11 @@ class Scheduler:
         dropped = self._drop_hopeless() if self._aged else []
         if not self._time.has_come(self._waiting, not self._planned, now):
             return dropped
+        if self._sums_next and self._waiting.count < 2:
+            return dropped
         for group in list(self._planned):
             self._forget(group)
-        planned = plan(self._batch(now))
+        planned = (plan_sum if self._sums_next else plan)(self._batch(now))
         for number, found in enumerate(planned.groups):
             self._queue_up(OpenGroup.of(found, number, self._names))
         self._time.news = 0
@@ -522,6 +529,7 @@ class Scheduler:
         """A planned group is on its way: it will not be planned again."""
         del self._planned[group]
         self._groups[group] = None
+        self._sums_next = self._sums_next and len(group.members) == 1
         self._time.regroupings += 1
         group.rank = (0, next(self._numbers))
         for update in group.members:

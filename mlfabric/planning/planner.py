@@ -9,7 +9,7 @@ from mlfabric.events import Update
 from mlfabric.planning.aggregation import paper_groups
 from mlfabric.planning.batch import Aggregation, Batch, Plan
 from mlfabric.planning.distribution import plan_tree
-from mlfabric.planning.grouping import Shape, direct, realize
+from mlfabric.planning.grouping import Shape, direct, realize, summed
 from mlfabric.planning.ordering import order
 from mlfabric.planning.pipelining import pipelined_groups
 from mlfabric.planning.profile import Profile
@@ -38,6 +38,17 @@ def plan(batch: Batch) -> Plan:
         straight = realize(batch, _all_direct(batch, ordering.kept)[0], ordering.dropped)
         best = min(best, straight, key=lambda plan: plan.mean_completion_s)
     return best
+
+
+def plan_sum(batch: Batch) -> Plan:
+    """As `plan`, but that the first two updates are summed at a host, worthwhile or not."""
+    ordering = order(batch)
+    if len(ordering.kept) < 2 or not batch.aggregators:
+        return plan(batch)
+    pair, rest = ordering.kept[:2], ordering.kept[2:]
+    shapes = [summed(pair, batch.aggregators[0], batch.server)]
+    shapes += [direct(update, batch.server) for update in rest]
+    return realize(batch, shapes, ordering.dropped)
 
 
 def _all_direct(batch: Batch, updates: tuple[Update, ...]) -> list[list[Shape]]:

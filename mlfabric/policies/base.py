@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mlfabric.actions import Action
 from mlfabric.events import Event
@@ -110,6 +110,14 @@ class Coordinator(Protocol):
     def begin_at(self, version: int, memory: Any) -> None:
         """The run goes on with a model of this version, which all workers hold, and with what
         another one's `memory` was, where that is known."""
+
+
+@runtime_checkable
+class SumsOnDemand(Protocol):
+    """A coordinator that can be made to sum, for faults in the middle of that."""
+
+    def sum_next(self) -> None:
+        """Sum the next two updates at a host, worthwhile or not."""
 
 
 class Piece(NamedTuple):

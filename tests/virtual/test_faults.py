@@ -140,6 +140,15 @@ def test_a_sum_whose_host_dies_is_dropped_as_a_whole(variant, kind):
         assert distances[-1]["distance"] <= (6 if kind == "bounded" else WORKERS) * ENTRIES
 
 
+@pytest.mark.parametrize("variant", [v for v in SUMMED if VARIANTS[v][0] != "mlfabric_s"])
+def test_a_host_is_made_to_sum_where_none_does(variant):
+    rows, found = faulty_run(variant, Fault("kill", 1.0, None), byte_scale=0.01, seconds=12.0)
+    (fault,) = of(rows, "fault")
+    assert 6.0 <= fault["at_s"] < 8.0
+    goes_on(rows, 9.0, gone=[int(fault["host"][1:]) - 1])
+    check_counts(rows, found)
+
+
 @pytest.mark.parametrize("variant", SERVED[:3])
 def test_without_a_replica_the_loss_of_the_server_ends_the_run(variant):
     if VARIANTS[variant][0] not in SCHEDULED:

@@ -18,6 +18,7 @@ from mlfabric.engines.roles.server import Server
 from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.engines.roles.worker import Worker
 from mlfabric.payload import Payload, even_cuts
+from mlfabric.policies.base import SumsOnDemand
 from mlfabric.store import ModelStore
 from mlfabric.view import ModelView
 
@@ -79,6 +80,8 @@ def _servers(
         if node.host == host:
             coordinator = policy.build(shard.context)
             watch = None if injector is None else injector.saw
+            if injector is not None and isinstance(coordinator, SumsOnDemand):
+                injector.sum_next = coordinator.sum_next
             at_once = policy.SENDS_AT_ONCE
             found.append(Coordination(shard, coordinator, sends_at_once=at_once, watch=watch))
         if shard.serves_here:

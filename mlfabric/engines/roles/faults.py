@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from mlfabric.actions import StartTransfer
@@ -11,6 +12,9 @@ from mlfabric.engines.roles.node import Node, Saved
 MIDDLE = 0.3
 """A host that sums is killed this share of a model's transfer time after its first input began."""
 
+PATIENCE_S = 5.0
+"""Where no host has begun to sum for so long, one is made to [ours]."""
+
 
 class FaultInjector:
     """Tells hosts to die when it is time."""
@@ -18,6 +22,7 @@ class FaultInjector:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._awaiting_sum: list[Fault] = []
+        self.sum_next: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Wait for the times of the faults."""
@@ -58,8 +63,13 @@ class FaultInjector:
             self._record(fault, fault.host)
         elif fault.host is None:
             self._awaiting_sum.append(fault)
+            self._node.wake_at(self._node.now() + PATIENCE_S, self._ask_for_a_sum)
         else:
             self._kill(fault, fault.host)
+
+    def _ask_for_a_sum(self) -> None:
+        if self._awaiting_sum and self.sum_next is not None:
+            self.sum_next()
 
     def _kill(self, fault: Fault, host: str) -> None:
         if not self._node.stopping:

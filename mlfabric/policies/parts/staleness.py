@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from mlfabric.actions import Action, CommitGroup, DropUpdate
 from mlfabric.events import Event, HostLost, ModelRequested, WorkerLeft
-from mlfabric.policies.base import AtLeast, Coordinator, PolicyContext
+from mlfabric.policies.base import AtLeast, Coordinator, PolicyContext, SumsOnDemand
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class StalenessGate:
     def begin_at(self, version: int, memory: Any) -> None:
         """Go on with a model of this version."""
         self._inner.begin_at(version, memory)
+
+    def sum_next(self) -> None:
+        """As the inner coordinator."""
+        if isinstance(self._inner, SumsOnDemand):
+            self._inner.sum_next()
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """As the inner coordinator, less what is held, with what may now go on."""
