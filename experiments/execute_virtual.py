@@ -21,7 +21,7 @@ from experiments.run_folder import RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.summary import Metric, Summary, reached
 from experiments.virtual_plan import virtual_plan
-from mlfabric.checkpoints import Checkpoints
+from mlfabric.checkpoints import LEAST_SPACING, Checkpoints
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import write_trace
 from mlfabric.engines.virtual import run
@@ -126,11 +126,13 @@ class _Saves:
         self._checkpoints = Checkpoints(folder.path)
         self._scores = scores
         self._asked_to_end = asked_to_end
-        self._next_s = time.monotonic() + self._interval_s
+        self._due_s = time.monotonic()
+        self._next_s = self._due_s + self._interval_s
         self.last = None if folder.checkpoint is None else folder.checkpoint.data(_WORLD)
 
     def due(self) -> bool:
-        return self._asked_to_end() or time.monotonic() >= self._next_s
+        self._due_s = time.monotonic()
+        return self._asked_to_end() or self._due_s >= self._next_s
 
     def save(self, data: bytes, elapsed_s: float) -> None:
         """Raises KeyboardInterrupt where the run is to end; without room the last one stays."""
@@ -142,7 +144,8 @@ class _Saves:
         except OSError as error:
             self._checkpoints.discard(number)
             print(f"no checkpoint at {elapsed_s:.1f} s: {error}", file=sys.stderr, flush=True)
-        self._next_s = time.monotonic() + self._interval_s
+        now = time.monotonic()
+        self._next_s = now + max(self._interval_s, LEAST_SPACING * (now - self._due_s))
         if self._asked_to_end():
             raise KeyboardInterrupt
 

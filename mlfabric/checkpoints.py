@@ -36,6 +36,10 @@ def last_of_part(part: int) -> int:
     return first_of_part(part + 1) - 1
 
 
+LEAST_SPACING = 10.0
+"""Between two checkpoints at intervals, at least this many times what one takes [ours]."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A complete one: its number, its folder, the time of the run's clock, in seconds, and how many

@@ -63,6 +63,9 @@ from mlfabric.topology import Link
 
 __all__ = ["Scheduler", "SchedulerSettings"]
 
+ALONE_S = 1.0
+"""An update that is to be summed waits so long for another one [ours]."""
+
 LARGE_BATCH = 32
 """With more updates in a batch, fewer patiences are tried; with more idle hosts, only as many
 aggregators are considered as there are updates, but so many at least [ours]."""
@@ -93,6 +96,7 @@ class Scheduler:
         self._replica = None if replication is None else replication.host
         self._promoting = False
         self._sums_next = False
+        self._alone_since: float | None = None
         self._ingress = network.link_row[Link(settings.server, "ingress")]
         self._row = network.link_row
         self._synchronous = settings.synchronous
@@ -396,7 +400,12 @@ class Scheduler:
         if not self._time.has_come(self._waiting, not self._planned, now):
             return dropped
         if self._sums_next and self._waiting.count < 2:
-            return dropped
+            if self._alone_since is None:
+                self._alone_since = now
+                return [*dropped, WakeAt(now + ALONE_S)]
+            if now < self._alone_since + ALONE_S:
+                return dropped
+        self._alone_since = None
         for group in list(self._planned):
             self._forget(group)
         planned = (plan_sum if self._sums_next else plan)(self._batch(now))

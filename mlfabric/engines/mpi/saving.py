@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from mlfabric import policies
-from mlfabric.checkpoints import REQUEST, Checkpoints, first_of_part, last_of_part
+from mlfabric.checkpoints import LEAST_SPACING, REQUEST, Checkpoints, first_of_part, last_of_part
 from mlfabric.engines.mpi.node import Node
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_hosts
@@ -137,6 +137,7 @@ class Leading:
         self._number = first_of_part(node.plan.part)
         self._next_look = 0.0
         self._next_due: float | None = None
+        self._begun_s = 0.0
         self._holding: list[int] | None = None
         self._noted: dict[str, tuple[float, int]] = {}
         self._written: dict[str, str | None] = {}
@@ -171,6 +172,7 @@ class Leading:
             self._give_up("a host was lost before")
             return False
         self._number += 1
+        self._begun_s = now
         self._holding, self._noted, self._written = [], {}, {}
         for host, message in self._deciding:
             node.send(host, message.format(HOLD))
@@ -221,12 +223,14 @@ class Leading:
             self._end(why)
 
     def _end(self, complaint: str | None) -> None:
-        """The next one comes an interval later, whatever became of this one."""
+        """The next one comes an interval later, whatever became of this one, or when it is worth
+        what it costs."""
         self._holding = None
         if complaint is not None:
             self._checkpoints.discard(self._number)
-        interval_s = self._node.plan.checkpoint_interval_s
-        self._next_due = self._node.now() + (interval_s or float("inf"))
+        interval_s, now = self._node.plan.checkpoint_interval_s, self._node.now()
+        spacing_s = LEAST_SPACING * (now - self._begun_s)
+        self._next_due = now + max(interval_s or float("inf"), spacing_s)
         self._node.record("checkpoint", elapsed_s=self._node.now(), complaint=complaint)
         self._request.unlink(missing_ok=True)
 
