@@ -108,7 +108,8 @@ def test_it_ends_as_if_it_had_not_been_interrupted(
     summary = summary_of(parts)
     assert summary["mlflow_run_id"] == run_id
     first, second = summary["parts"]
-    assert first["from_s"] == 0 < second["from_s"] < 12
+    assert first["from_s"] == 0 <= second["from_s"] < 12
+    assert second["from_s"] > 0 or status == "failed"  # only the first checkpoint may be there
     assert (first["ended"] in (status, "RuntimeError: out of luck"), second["ended"]) == (
         True,
         "finished",
