@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from experiments.bench import (
     allreduce,
+    checkpoints,
     fidelity,
     gap,
     planner,
@@ -32,6 +33,7 @@ BENCHES = {
     "servers": servers.main,
     "sampler": sampler.main,
     "recovery": recovery.main,
+    "checkpoints": checkpoints.main,
 }
 
 

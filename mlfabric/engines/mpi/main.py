@@ -23,7 +23,7 @@ from mlfabric.engines.mpi.records import write_atomically
 from mlfabric.engines.mpi.saving import Leading, Saving
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import allreduce_worker, roles_of
-from mlfabric.engines.roles.node import LastingRole
+from mlfabric.engines.roles.role import LastingRole
 from mlfabric.errors import GivenUp, SchedulerLost, SettingError
 
 SETTLE_S = 1.0

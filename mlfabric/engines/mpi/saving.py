@@ -16,7 +16,7 @@ from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import coordinator_hosts
 from mlfabric.engines.roles.holding import GO_ON, HOLD, HOLDING
 from mlfabric.engines.roles.names import of_shard
-from mlfabric.engines.roles.node import LastingRole
+from mlfabric.engines.roles.role import LastingRole
 
 LOOK_S = 0.25
 PATIENCE_S = 10.0

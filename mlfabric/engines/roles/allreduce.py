@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from mlfabric.engines.roles.holding import GO_ON, HOLD, HOLDING
 from mlfabric.engines.roles.names import update_id
-from mlfabric.engines.roles.node import Incoming, Node, Saved
+from mlfabric.engines.roles.node import Incoming, Node
+from mlfabric.engines.roles.role import LastingRole, Saved
 from mlfabric.engines.tallies import new_tally
 from mlfabric.payload import Payload, dense
 from mlfabric.policies.base import Sums
@@ -172,7 +173,7 @@ class Summing(Protocol):
     def start(self, update: Payload) -> None: ...
 
 
-class AllreduceWorker:
+class AllreduceWorker(LastingRole):
     """Its synchronous loop: compute, sum over all workers, apply the sum, compute."""
 
     def __init__(

@@ -12,8 +12,9 @@ from mlfabric.engines.plan import RunPlan
 from mlfabric.engines.roles.allreduce import AllReduce, AllreduceWorker, Summing
 from mlfabric.engines.roles.coordination import Coordination
 from mlfabric.engines.roles.faults import FaultInjector
-from mlfabric.engines.roles.node import LastingRole, Node
+from mlfabric.engines.roles.node import Node
 from mlfabric.engines.roles.replica import Replica
+from mlfabric.engines.roles.role import LastingRole
 from mlfabric.engines.roles.server import Server
 from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.engines.roles.worker import Worker

@@ -22,7 +22,7 @@ from mlfabric.actions import (
 )
 from mlfabric.engines.roles.holding import GO_ON, HOLD, HOLDING
 from mlfabric.engines.roles.names import sequence
-from mlfabric.engines.roles.node import Saved
+from mlfabric.engines.roles.role import LastingRole, Saved
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import (
     Event,
@@ -37,7 +37,7 @@ from mlfabric.events import (
 from mlfabric.policies.base import Coordinator
 
 
-class Coordination:
+class Coordination(LastingRole):
     """The coordinator's hands and ears; also records what became of every update."""
 
     def __init__(
@@ -72,22 +72,9 @@ class Coordination:
         if coordinator.reads_rates:
             node.watch_rates(self._rate_changed)
 
-    def start(self) -> None:
-        """Events come from others."""
-
-    def finish(self) -> None:
-        """What still comes is not handled."""
-
     @property
     def name(self) -> str:
         return f"coordinator {self._shard.number}"
-
-    def hold_until(self, until: int) -> None:
-        """It has been told to hold."""
-
-    @property
-    def may_be_saved(self) -> bool:
-        return True
 
     def state(self) -> Any:
         """What it has counted, and so the version; what was not applied yet is forgotten."""

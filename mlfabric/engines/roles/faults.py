@@ -7,7 +7,8 @@ from functools import partial
 
 from mlfabric.actions import StartTransfer
 from mlfabric.engines.plan import Fault
-from mlfabric.engines.roles.node import Node, Saved
+from mlfabric.engines.roles.node import Node
+from mlfabric.engines.roles.role import LastingRole, Saved
 
 MIDDLE = 0.3
 """A host that sums is killed this share of a model's transfer time after its first input began."""
@@ -16,7 +17,7 @@ PATIENCE_S = 5.0
 """Where no host has begun to sum for so long, one is made to [ours]."""
 
 
-class FaultInjector:
+class FaultInjector(LastingRole):
     """Tells hosts to die when it is time."""
 
     def __init__(self, node: Node) -> None:
@@ -29,19 +30,9 @@ class FaultInjector:
         for fault in self._node.plan.faults:
             self._node.wake_at(fault.at_s, partial(self._strike, fault))
 
-    def finish(self) -> None:
-        """What has not happened does not."""
-
     @property
     def name(self) -> str:
         return "faults"
-
-    def hold_until(self, until: int) -> None:
-        """Faults come when they are due."""
-
-    @property
-    def may_be_saved(self) -> bool:
-        return True
 
     def state(self) -> None:
         """What has been done is recorded, and whoever plans the run's next part leaves it out."""

@@ -65,41 +65,6 @@ class DenseSums(Protocol):
         comes, `done(sum, bytes sent to each worker)` of the end. Until then `values` must stay."""
 
 
-class Role(Protocol):
-    """What a host does besides moving messages."""
-
-    def start(self) -> None:
-        """The clock has started."""
-
-    def finish(self) -> None:
-        """The run is over; what is still handled counts for nothing."""
-
-
-Saved = Callable[[str, str], Any]
-"""The state that a role had, by its host and its name."""
-
-
-class LastingRole(Role, Protocol):
-    """A role that can go on in another process, on the same host (`roles.holding`)."""
-
-    @property
-    def name(self) -> str:
-        """What its state is called among those of its host."""
-
-    def hold_until(self, until: int) -> None:
-        """Do nothing after iteration `until` before it is told to go on (of a collective)."""
-
-    @property
-    def may_be_saved(self) -> bool:
-        """Whether it is where `holding` wants it."""
-
-    def state(self) -> Any:
-        """A copy of what it needs to go on, for pickle; None where another one's is enough."""
-
-    def restore(self, saved: Saved) -> None:
-        """Before `start`: go on from what was saved."""
-
-
 class Node(Protocol):
     """One host. A handler is called with (source host, message body).
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mlfabric.actions import CancelTransfer, CommitAtReplica
 from mlfabric.engines.roles.names import sequence, worker_of
-from mlfabric.engines.roles.node import Incoming, Saved
+from mlfabric.engines.roles.node import Incoming
+from mlfabric.engines.roles.role import LastingRole, Saved
 from mlfabric.engines.roles.server import Server, saved_server
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import ReplicaCommitted, ReplicaPromoted
@@ -12,7 +13,7 @@ from mlfabric.payload import Payload, dense, total
 from mlfabric.store import ModelStore
 
 
-class Replica:
+class Replica(LastingRole):
     """Applies what the server applies, in the same order.
 
     Copies that hosts have sent (bounded) wait until the coordinator says what is next; what the
@@ -49,13 +50,6 @@ class Replica:
     @property
     def name(self) -> str:
         return f"replica {self._shard.number}"
-
-    def hold_until(self, until: int) -> None:
-        """Its server's is all that counts."""
-
-    @property
-    def may_be_saved(self) -> bool:
-        return True
 
     def state(self) -> None:
         """The server's is enough."""

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from mlfabric.actions import CancelTransfer, CommitGroup, DistributeModel, SynchronizeReplica
 from mlfabric.engines.roles.chain import Chain
 from mlfabric.engines.roles.names import sequence, worker_of
-from mlfabric.engines.roles.node import Header, Incoming, Outgoing, Saved
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing
+from mlfabric.engines.roles.role import LastingRole, Saved
 from mlfabric.engines.roles.shard import Shard
 from mlfabric.events import Update, UpdateReady
 from mlfabric.payload import Payload, dense, total
 from mlfabric.store import ModelStore
 
 
-class Server:
+class Server(LastingRole):
     """Holds a share of the model; its coordinator says what to apply and whom to send it."""
 
     def __init__(
@@ -54,9 +55,6 @@ class Server:
     @property
     def name(self) -> str:
         return f"server {self._shard.number}"
-
-    def hold_until(self, until: int) -> None:
-        """Its coordinator holds."""
 
     @property
     def may_be_saved(self) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 from mlfabric.actions import CancelTransfer, CopyGroup, Probe, StartTransfer
 from mlfabric.engines.roles.names import sequence, update_id
-from mlfabric.engines.roles.node import Header, Incoming, Outgoing, Saved
+from mlfabric.engines.roles.node import Header, Incoming, Outgoing
+from mlfabric.engines.roles.role import LastingRole, Saved
 from mlfabric.engines.roles.server import headers_from, saved_server
 from mlfabric.engines.roles.shard import JointComputation, Shard
 from mlfabric.errors import ProtocolError
@@ -16,7 +17,7 @@ from mlfabric.payload import Payload, dense, total
 from mlfabric.view import ModelView
 
 
-class Worker:
+class Worker(LastingRole):
     """Its asynchronous loop: compute, push, wait for applied or dropped, get, compute.
 
     It looks after one share of the model; a worker's computation waits for all of them.
@@ -57,15 +58,9 @@ class Worker:
         """The first computation, or the next."""
         self._compute()
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
-
     @property
     def name(self) -> str:
         return f"worker {self._shard.number}"
-
-    def hold_until(self, until: int) -> None:
-        """The coordinator holds."""
 
     @property
     def may_be_saved(self) -> bool:

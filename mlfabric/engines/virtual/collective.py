@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mlfabric import policies
 from mlfabric.engines.roles.allreduce import record_summed
+from mlfabric.engines.roles.role import Role
 from mlfabric.engines.tallies import new_tally
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.pace import Pace
@@ -27,7 +28,7 @@ from mlfabric.view import ModelView
 Floats = NDArray[np.float64]
 
 
-class CollectiveFlow:
+class CollectiveFlow(Role):
     """All workers' synchronous loops at once; they share one view, as all hold the same model."""
 
     def __init__(self, world: World, model: NDArray[Any]) -> None:

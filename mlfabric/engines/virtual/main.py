@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mlfabric import policies
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import roles_of
-from mlfabric.engines.roles.node import Role
+from mlfabric.engines.roles.role import Role
 from mlfabric.engines.virtual.collective import CollectiveFlow
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.saving import restored, saved

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlfabric.engines.plan import Trainer
-from mlfabric.engines.roles.node import Role
+from mlfabric.engines.roles.role import Role
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.world import OnSnapshot, World
 
