@@ -19,9 +19,6 @@ from mlfabric.planning.commits import OpenGroup
 from mlfabric.planning.loads import Transfer
 from mlfabric.policies.base import Replication
 
-URGENT_SHARE = 0.5
-"""Copies go after all that the server waits for, until this share of the bound is used [ours]."""
-
 
 @dataclass(frozen=True)
 class _Commit:
@@ -102,14 +99,6 @@ class Follower:
         copy.owner = group
         self._copies[group] = copy
         return copy
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether the server may soon have to wait for copies."""
-        if self.bound is None:
-            return True
-        arrived = (update.norm for group in self._copies for update in group.members)
-        return math.fsum((self.pending_norm, *arrived)) > URGENT_SHARE * self.bound
 
     def order_to_send(self, copy: Transfer) -> CopyGroup:
         """What its source is told when a copy starts."""

@@ -115,15 +115,6 @@ def test_a_dropped_group_leaves_its_copy_to_be_cancelled():
     assert of.dropped(group("b", 1.0)) is None
 
 
-@pytest.mark.parametrize(("norm", "urgent"), [(1.0, False), (2.5, True)])
-def test_copies_are_urgent_once_half_the_bound_is_used(norm, urgent):
-    of = follower(bound=4.0)
-    of.copy_of(group("a", norm))
-    assert of.is_urgent == urgent
-    of.committed([*of._copies], 0)
-    assert of.is_urgent == urgent
-
-
 def two_committed(of):
     """Two commits of one group each, from w0 and, the second, from w0, too."""
     one, two = group("a", 1.0), group("b", 1.0)
