@@ -8,7 +8,6 @@ commit as they arrive, and models spread along trees [ours].
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,8 +37,8 @@ from mlfabric.events import (
     Woken,
     WorkerLeft,
 )
-from mlfabric.planning.aggregation import choose_aggregators
-from mlfabric.planning.batch import PATIENCES, Batch
+from mlfabric.planning.batch import Batch
+from mlfabric.planning.batching import Batching
 from mlfabric.planning.commits import (
     OpenGroup,
     all_come_by,
@@ -66,13 +65,6 @@ __all__ = ["Scheduler", "SchedulerSettings"]
 ALONE_S = 1.0
 """An update that is to be summed waits so long for another one [ours]."""
 
-LARGE_BATCH = 32
-"""With more updates in a batch, fewer patiences are tried; with more idle hosts, only as many
-aggregators are considered as there are updates, but so many at least [ours]."""
-
-PATIENCES_OF_LARGE_BATCH = (1.0,)
-"""What pipelined sums of more than `LARGE_BATCH` updates are tried with; see `Batch`."""
-
 
 class Scheduler:
     """One server, its workers, and everything that is waiting or on the wire between them."""
@@ -80,7 +72,6 @@ class Scheduler:
     def __init__(self, settings: SchedulerSettings) -> None:
         self.settings = settings
         self.version = 0
-        self._rng = random.Random(settings.seed)
         replication = settings.replication
         apart = () if replication is None else (replication.host,)
         hosts = tuple(dict.fromkeys((settings.server, *settings.workers, *apart)))
@@ -90,6 +81,7 @@ class Scheduler:
         self._rates = RateEstimator(line, memory_s)
         self._loads = LinkLoads(network, line)
         self._dispatch = Dispatch(self._loads)
+        self._batching = Batching(settings, self._loads)
         self._server = settings.server
         self._workers = set(settings.workers)
         self._orders: list[Action] = []
@@ -461,40 +453,15 @@ class Scheduler:
             self._dispatch.withdraw(transfer)
 
     def _batch(self, now: float) -> Batch:
-        settings = self.settings
-        updates = self._waiting.longest(settings.batch_updates)
-        queued = (transfer for group in self._groups for transfer in group.unsent())
-        aggregators = self._aggregators(updates)
-        hosts = (self._server, *[u.worker for u in updates], *aggregators)
-        return Batch(
-            updates,
-            self._loads.residual(hosts, queued, now),
+        return self._batching.batch(
+            self._waiting.longest(self.settings.batch_updates),
+            self._groups,
             self._server,
-            now=now,
-            version=self.version + sum(len(group.members) for group in self._groups),
-            delay_bound=settings.delay_bound,
-            ordering=settings.ordering,
-            aggregation=settings.aggregation,
-            aggregators=aggregators,
-            best_fit=settings.aggregator_choice == "best_fit",
-            reuse=False,  # the plan after this one may: nothing is promised yet
-            model_bytes=settings.model_bytes,
-            chunk_bytes=settings.chunk_bytes,
-            patiences=PATIENCES if len(updates) <= LARGE_BATCH else PATIENCES_OF_LARGE_BATCH,
+            self._workers,
+            version=self.version,
             busy_until_s=self._time.server_free_s(now),
+            now=now,
         )
-
-    def _aggregators(self, updates: Sequence[Update]) -> tuple[str, ...]:
-        """Idle hosts; of very many, those that have an update of the batch and then some others."""
-        settings = self.settings
-        if settings.aggregation == "none":
-            return ()
-        busy = {host for group in self._groups for host in group.summing()}
-        alive = (host for host in settings.aggregators if host in self._workers)
-        idle = [host for host in alive if host not in busy]
-        workers = {update.worker for update in updates}
-        count = max(len(updates), LARGE_BATCH)
-        return choose_aggregators(idle, settings.aggregator_choice, self._rng, workers, count)
 
     # -- starting ----------------------------------------------------------------------------
 
