@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -18,13 +17,14 @@ from experiments.launch import Launch
 from experiments.part_files import go_back_to, salvage
 from experiments.paths import RESULTS
 from experiments.progress import Progress, read_progress, training_line
-from experiments.run_folder import RunFolder, require_room
+from experiments.run_folder import GOES_ON, RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, time_to_target_s
 from experiments.tail import Tail
 from mlfabric.checkpoints import REQUEST
 from mlfabric.emulation.spec import TOLERATED_MISS
+from mlfabric.errors import CheckpointDamaged
 from workloads.base import Workload
 
 _POLL_S = 0.2
@@ -137,8 +137,7 @@ class MpiRun:
             self._progress.show(line)
             time.sleep(_POLL_S)
         if status != 0:
-            saved = self._salvaged()
-            told = "; resume=auto goes on from where it was" if saved else ""
+            told = GOES_ON if self._salvaged() else ""
             what, *story = launch.failure().splitlines()
             lines = [f"{what}{told}", *story, f"logs: {self._run_dir / 'console.log'}"]
             raise RunFailed("\n".join(lines))
@@ -147,7 +146,7 @@ class MpiRun:
         """Whether ranks that lost their scheduler have left a checkpoint."""
         try:
             return salvage(self._config, self._run_dir, len(self._folder.parts))
-        except (OSError, RecordsError, KeyError, pickle.UnpicklingError):
+        except (OSError, RecordsError, KeyError, CheckpointDamaged):
             return False
 
     def _check_in_time(self) -> None:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.collect import Records, metrics, records_of
+from experiments.errors import RunFailed
 from experiments.interrupts import held_back
 from experiments.model_report import write_report
 from experiments.plan import rate_events
 from experiments.progress import Progress, training_line
-from experiments.run_folder import RunFolder, require_room
+from experiments.run_folder import GOES_ON, RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.summary import Metric, Summary, reached
 from experiments.virtual_plan import virtual_plan
@@ -25,6 +26,7 @@ from mlfabric.checkpoints import LEAST_SPACING, Checkpoints
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import write_trace
 from mlfabric.engines.virtual import run
+from mlfabric.errors import SchedulerLost
 from workloads.base import Trainer, Workload
 
 Rows = list[dict[str, Any]]
@@ -54,7 +56,10 @@ class VirtualRun:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
         if self._folder.checkpoint is not None:
             self._scores = self._folder.checkpoint.part(_SCORES)
-        rows = self._time() if self._config.workload.timing_only else self._train()
+        try:
+            rows = self._time() if self._config.workload.timing_only else self._train()
+        except SchedulerLost as error:
+            raise RunFailed(f"{error}{GOES_ON if self._config.resume == 'auto' else ''}") from None
         return records_of(rows, metrics(self._scores)), {"worst_link_miss": None}
 
     def _train(self) -> Rows:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 
 INTERRUPTED = 130
 """Exit status of what was interrupted, as shells have it."""
@@ -21,6 +22,19 @@ def interrupt_once() -> None:
     for number in _SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+
+
+def told_in_a_line() -> None:
+    """An interrupt that nobody answers, as while modules are imported, shows no traceback."""
+    before = sys.excepthook
+
+    def tell(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
+        else:
+            before(kind, error, where)
+
+    sys.excepthook = tell
 
 
 def left_to_parent() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -28,6 +29,9 @@ from mlfabric.emulation.stragglers import write_trace
 from mlfabric.errors import EmulationUnavailable
 
 KILL_S = 5.0
+FULL_BYTES = 16384
+"""With less than this left, ranks could not tell why they have ended."""
+
 _SCHEDULER_LOST = "SchedulerLost: "
 _KILLED = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
@@ -112,9 +116,10 @@ class Launch:
             story = path.read_text(encoding="utf-8").strip()
             if _SCHEDULER_LOST in story:
                 return f"{self._config.hosts[0]} was lost: nobody plans or keeps time"
-            if story:  # a full disk leaves an empty one
-                rank = int(path.stem.split("-")[1])
-                return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"
+            rank = int(path.stem.split("-")[1])
+            return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"
+        if shutil.disk_usage(self._run_dir).free < FULL_BYTES:
+            return f"{self._run_dir}: no space is left on the device"
         console = (self._run_dir / "console.log").read_text(encoding="utf-8", errors="replace")
         killed = _KILLED_PROCESS.search(console)
         if killed is not None:

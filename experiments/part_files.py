@@ -25,8 +25,10 @@ _OF_ONE_PART = (
 
 def go_back_to(checkpoint: Checkpoint, hosts: Sequence[str], run_dir: Path, part: int) -> None:
     """Forget what came after the checkpoint, but for the loss of the scheduler: it ended a part,
-    and is done to a run once. Raises RunFailed where records are shorter than they were then."""
+    and is done to a run once. Raises RunFailed where records are missing, or shorter than then."""
     until_s = checkpoint.elapsed_s
+    if strangers := set(hosts) - checkpoint.records.keys():
+        raise RunFailed(f"{checkpoint.folder}: does not tell of {', '.join(sorted(strangers))}")
     for rank, host in enumerate(hosts):
         _cut(records_path(run_dir, rank), checkpoint.records[host], hosts[SCHEDULER_RANK])
     told = [run_dir / SCORES_FILE, *(run_dir / "snapshots").glob("index-*.jsonl")]

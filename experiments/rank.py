@@ -18,6 +18,7 @@ from mlfabric.emulation.hosts import enter
 from mlfabric.emulation.played import PlayedTrace
 from mlfabric.emulation.rates import RateBoard
 from mlfabric.engines.mpi.keeper import Keeper
+from mlfabric.engines.mpi.records import tell_failure
 
 
 def main(run_dir: Path) -> None:
@@ -26,8 +27,7 @@ def main(run_dir: Path) -> None:
         _play(run_dir)
     except Exception:
         rank = this_rank()
-        story = f"rank {rank}: {traceback.format_exc()}"
-        (run_dir / f"failure-{rank}.txt").write_text(story, encoding="utf-8")
+        tell_failure(run_dir, rank, f"rank {rank}: {traceback.format_exc()}")
         raise
 
 

@@ -13,9 +13,10 @@ from typing import TextIO
 from experiments.errors import RunFailed
 from experiments.fingerprint import LABELS, fingerprint
 from experiments.paths import RESULTS
-from experiments.run_folder import CONFIG, RunFolder, locked, noted, opened
+from experiments.run_folder import CONFIG, RunFolder, holds_a_run, locked, noted, opened
 from experiments.schema import RunConfig, to_plain
 from mlfabric.checkpoints import FOLDER
+from mlfabric.errors import CheckpointDamaged
 
 _OF_HYDRA = ".hydra"
 _DEPTH = 5
@@ -30,12 +31,12 @@ def taken(config: RunConfig, run_dir: Path) -> Iterator[RunFolder | None]:
     is moved here. None: it has ended before. Raises RunFailed where the folder holds another run,
     or one that is under way, or cannot be used.
     """
-    if config.resume == "never" and (run_dir / CONFIG).exists():
+    if config.resume == "never" and holds_a_run(run_dir):
         raise RunFailed(f"{run_dir} already holds a run")
     with _lock_of(config, run_dir):
         try:
             folder = opened(config, run_dir)
-        except OSError as error:
+        except (OSError, CheckpointDamaged) as error:
             raise RunFailed(str(error)) from None
         yield folder
 

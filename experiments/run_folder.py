@@ -29,6 +29,9 @@ _OURS = (
 )
 """What runs write into their folders, but for the parts, which are cleared last."""
 
+GOES_ON = "; resume=auto goes on from where it was"
+"""Told of a run that has lost its scheduler."""
+
 Part = dict[str, Any]
 """`from_s` of the run's clock, `began` (time of day), `ended`: why, once it has."""
 
@@ -78,11 +81,17 @@ def locked(folder: Path) -> TextIO | None:
     return lock
 
 
+def holds_a_run(run_dir: Path) -> bool:
+    """Whether a run has begun in this folder."""
+    return any((run_dir / name).exists() for name in (CONFIG, _PARTS))
+
+
 def noted(run_dir: Path) -> dict[str, Any] | None:
     """What a run's parts.json tells; None where there is none that can be read."""
     with suppress(OSError, ValueError):
-        told: dict[str, Any] = json.loads((run_dir / _PARTS).read_text(encoding="utf-8"))
-        return told
+        told = json.loads((run_dir / _PARTS).read_text(encoding="utf-8"))
+        if isinstance(told, dict) and told.keys() >= {"fingerprint", "mlflow_run_id", "parts"}:
+            return told
     return None
 
 
@@ -115,12 +124,12 @@ def opened(config: RunConfig, run_dir: Path) -> RunFolder | None:
     Raises RunFailed where it holds another run, or one that is not to be gone on with.
     """
     mark = fingerprint(json.dumps(to_plain(config)))
-    if not (run_dir / CONFIG).exists():
+    if not holds_a_run(run_dir):
         write_config(config, run_dir / CONFIG)
         return RunFolder(run_dir, mark)
     told = noted(run_dir)
     if told is None:
-        raise RunFailed(f"resume=auto: {run_dir} has a {CONFIG}, but not of a run that can go on")
+        raise RunFailed(f"resume=auto: {run_dir / _PARTS} does not tell of a run that can go on")
     _check_same(config, run_dir, told["fingerprint"] == mark)
     if _has_ended(run_dir):
         return None

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlfabric.errors import CheckpointDamaged
+
 FOLDER = "checkpoints"
 
 REQUEST = "checkpoint"
@@ -24,6 +26,8 @@ _NUMBERS_A_PART = 1_000_000
 """Checkpoints of each part of a run have so many numbers of their own [ours]."""
 
 _MARK = "complete.json"
+
+_WAY_OUT = f"without the folder '{FOLDER}' the run begins anew"
 
 
 def first_of_part(part: int) -> int:
@@ -51,8 +55,11 @@ class Checkpoint:
     records: Mapping[str, int]
 
     def part(self, name: str) -> Any:
-        """What was saved under this name; it is unpickled, so the folder must be one's own."""
-        return pickle.loads(self.data(name))
+        """What was saved under this name; it is unpickled, so the folder must be one's own.
+
+        Raises CheckpointDamaged where that cannot be done.
+        """
+        return _unpickled(_part(self.folder, name))
 
     def data(self, name: str) -> bytes:
         """The bytes of a part."""
@@ -84,27 +91,26 @@ class Checkpoints:
     ) -> None:
         """All its parts are there: from now on it counts, and no other is kept."""
         folder = self._of(number)
-        told = {"elapsed_s": elapsed_s, "records": dict(records or {})}
+        sizes = {name: _part(folder, name).stat().st_size for name in sorted(self.parts(number))}
+        told = {"elapsed_s": elapsed_s, "records": dict(records or {}), "bytes": sizes}
         _write(folder / _MARK, json.dumps(told).encode())
         for other in self._all():
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
 
     def part(self, number: int, name: str) -> Any:
-        """A part of a checkpoint that need not be complete."""
-        return pickle.loads(_part(self._of(number), name).read_bytes())
+        """A part of a checkpoint that need not be complete; raises CheckpointDamaged."""
+        return _unpickled(_part(self._of(number), name))
 
     def discard(self, number: int) -> None:
         """It will not be complete: its parts only take room."""
         shutil.rmtree(self._of(number), ignore_errors=True)
 
     def latest(self) -> Checkpoint | None:
-        """The last one that is complete."""
+        """The last one that is complete; raises CheckpointDamaged where it is not as it was."""
         for folder in reversed(self._all()):
             if (folder / _MARK).exists():
-                told = json.loads((folder / _MARK).read_text(encoding="utf-8"))
-                number, elapsed_s = int(folder.name), told["elapsed_s"]
-                return Checkpoint(number, elapsed_s, folder, told["records"])
+                return _checked(folder)
         return None
 
     def next_number(self) -> int:
@@ -122,6 +128,33 @@ class Checkpoints:
     def _all(self) -> list[Path]:
         found = (path for path in self._folder.glob("*") if path.name.isdigit())
         return sorted(found, key=lambda path: int(path.name))
+
+
+def _checked(folder: Path) -> Checkpoint:
+    """What is marked complete, if all its parts have the sizes that they had then."""
+    mark = folder / _MARK
+    try:
+        told = json.loads(mark.read_text(encoding="utf-8"))
+        sizes: dict[str, int] = dict(told["bytes"])
+        elapsed_s, records = float(told["elapsed_s"]), dict(told["records"])
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointDamaged(f"{mark}: is damaged; {_WAY_OUT}") from None
+    for name, size in sizes.items():
+        path = _part(folder, name)
+        there = path.stat().st_size if path.exists() else 0
+        if there != size:
+            raise CheckpointDamaged(f"{path}: has {there} bytes; must have {size}; {_WAY_OUT}")
+    return Checkpoint(int(folder.name), elapsed_s, folder, records)
+
+
+def _unpickled(path: Path) -> Any:
+    try:
+        return pickle.loads(path.read_bytes())
+    except OSError:
+        raise
+    except Exception as error:  # whatever bytes that mean something else lead to
+        told = f"{type(error).__name__}: {error}"
+        raise CheckpointDamaged(f"{path}: is damaged ({told}); {_WAY_OUT}") from None
 
 
 def _part(folder: Path, name: str) -> Path:

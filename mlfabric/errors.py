@@ -31,6 +31,10 @@ class SchedulerLost(MlfabricError):
     """No rank can go on: the scheduler is gone."""
 
 
+class CheckpointDamaged(MlfabricError):
+    """A checkpoint is not as it was written; names the file."""
+
+
 class GivenUp(MlfabricError):
     """This rank was held for lost: the others go on without it."""
 

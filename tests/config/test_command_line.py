@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,15 @@ def test_a_refusal_is_one_line_and_leaves_nothing(
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
+    strike = "import os, signal, experiments; os.kill(os.getpid(), signal.SIGINT)"
+    default = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    done = subprocess.run(
+        [sys.executable, "-c", default + strike], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "interrupted\n")
 
 
 def test_settings_can_be_shown_without_a_run(tmp_path: Path) -> None:

@@ -187,6 +187,63 @@ def test_what_cannot_go_on_is_refused_in_a_line(
     assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
 
 
+DAMAGES = [
+    ("*/*/complete.json", lambda data: b"", "complete.json: is damaged; without the folder"),
+    ("*/*/complete.json", lambda data: b"{}", "complete.json: is damaged; without the folder"),
+    ("*/*/world.pickle", lambda data: data[:1000], "world.pickle: has 1000 bytes; must have"),
+    ("*/*/scores.pickle", None, "scores.pickle: has 0 bytes; must have"),
+    ("*/*/world.pickle", lambda data: b"x" * len(data), "the run's checkpoint is damaged ("),
+    ("*/*/scores.pickle", lambda data: b"x" * len(data), "scores.pickle: is damaged ("),
+    ("parts.json", lambda data: b"{}", "parts.json does not tell of a run that can go on"),
+    ("parts.json", lambda data: b"[]", "parts.json does not tell of a run that can go on"),
+]
+
+
+@pytest.mark.parametrize(("file", "damage", "told"), DAMAGES)
+def test_what_is_damaged_is_named_in_a_line(
+    store: str, tmp_path: Path, file: str, damage: Callable[[bytes], bytes] | None, told: str
+) -> None:
+    run_dir = folder(tmp_path, "run")
+    Disturbed.strike = terminated
+    execute(settings(store, "resume=auto"), run_dir)
+    (path,) = run_dir.glob(file)
+    whole = path.read_bytes()
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(whole))
+    outcome = execute(settings(store, "resume=auto"), run_dir)
+    assert (outcome.status, outcome.details) == ("failed", "")
+    assert told in outcome.line
+    path.write_bytes(whole)
+    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+
+
+def test_a_run_whose_settings_are_gone_goes_on(store: str, tmp_path: Path) -> None:
+    run_dir = folder(tmp_path, "run")
+    Disturbed.strike = terminated
+    execute(settings(store, "resume=auto"), run_dir)
+    (run_dir / "config.json").unlink()
+    assert execute(settings(store), run_dir).line == f"{run_dir} already holds a run"
+    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+    assert len(summary_of(run_dir)["parts"]) == 2
+
+
+@pytest.mark.parametrize("policy", ["mlfabric_a", "async_ps"])
+def test_the_loss_of_the_scheduler_ends_a_part(store: str, tmp_path: Path, policy: str) -> None:
+    run_dir = folder(tmp_path, "run")
+    fault = (f"policy={policy}", "fault=scheduler_kill", "fault.at_s=5")
+    outcome = execute(settings(store, "resume=auto", *fault), run_dir)
+    lost = "scheduler was lost: nobody plans or keeps time"
+    assert outcome.line == f"{lost}; resume=auto goes on from where it was"
+    assert execute(settings(store, "resume=auto", *fault), run_dir).status == "finished"
+    summary = summary_of(run_dir)
+    assert [part["from_s"] for part in summary["parts"]] == [0, pytest.approx(5, abs=0.1)]
+    assert (summary["fault_host"], summary["elapsed_s"]) == ("scheduler", pytest.approx(12, abs=1))
+    outcome = execute(settings(store, *fault), folder(tmp_path, "never"))
+    assert outcome.line == lost
+
+
 def test_the_interval_may_be_another_one(store: str, tmp_path: Path) -> None:
     run_dir = folder(tmp_path, "run")
     Disturbed.strike = terminated
@@ -251,7 +308,7 @@ def test_a_folder_with_something_else_in_it_stays_as_it_is(store: str, tmp_path:
     (run_dir / "config.json").write_text('{"mine": 1}')
     (run_dir / "thesis.txt").write_text("years of work")
     outcome = execute(settings(store, "resume=auto"), run_dir)
-    assert "not of a run that can go on" in outcome.line
+    assert "does not tell of a run that can go on" in outcome.line
     assert (run_dir / "thesis.txt").read_text() == "years of work"
     assert json.loads((run_dir / "config.json").read_text()) == {"mine": 1}
 

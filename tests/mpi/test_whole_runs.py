@@ -270,6 +270,28 @@ def test_a_killed_rank_of_mpich_is_told_of(start):
     run.nothing_left()
 
 
+def test_a_disk_that_fills_ends_the_run_and_is_named(start, tmp_path):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    small = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(run_dir)]
+    if subprocess.run(small, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root may mount a small disk")
+    try:
+        run = start("run", "workload=resnet_digits", "engine.max_seconds=30")
+        assert run.process.wait(timeout=120) == 1
+        told = run.log.read_text()
+        assert "o space " in told.partition("failed: ")[2].splitlines()[0], told
+        run.nothing_left()
+        assert not [*run_dir.rglob("*.tmp")]
+        assert {np.load(path).shape for path in run_dir.glob("snapshots/*.npy")} == {
+            np.load(run_dir / "model0.npy").shape
+        }
+        result = json.loads((run_dir / "run.json").read_text())
+        assert result["status"] == "failed"
+    finally:
+        subprocess.run(["umount", "--lazy", str(run_dir)], check=True)
+
+
 def test_a_killed_launcher_takes_everything_with_it(start):
     run = start("run", "policy=async_ps", "engine.max_seconds=100")
     run.wait_for_updates()

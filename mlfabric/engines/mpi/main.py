@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mlfabric.engines.mpi.library import LibrarySums
 from mlfabric.engines.mpi.monitor import Monitor
 from mlfabric.engines.mpi.node import Node, boot_identity
 from mlfabric.engines.mpi.plan import SCHEDULER_RANK, RankPlan
-from mlfabric.engines.mpi.records import write_atomically
+from mlfabric.engines.mpi.records import tell_failure, write_atomically
 from mlfabric.engines.mpi.saving import Leading, Saving
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.casting import allreduce_worker, roles_of
@@ -55,9 +56,10 @@ def run(
         os._exit(0)  # no word to MPI: the others would be ended, too
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"
-        print(story, file=sys.stderr, flush=True)
         if plan.run_dir is not None:
-            write_atomically(plan.run_dir / f"failure-{comm.Get_rank()}.txt", story)
+            tell_failure(plan.run_dir, comm.Get_rank(), story)
+        with suppress(OSError):
+            print(story, file=sys.stderr, flush=True)
         comm.Abort(1)
 
 

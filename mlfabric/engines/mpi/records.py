@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,12 @@ class SnapshotFiles:
         """Write a copy, then the line of the index that announces it."""
         name = f"{self._series}-{self._rank:02d}-{self._taken:05d}.npy"
         self._taken += 1
-        np.save(self._folder / name, model)
+        path = self._folder / name
+        try:
+            np.save(path, model)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
         told = {"file": name, "version": version, "elapsed_s": elapsed_s, "tick": tick}
         with self._index.open("a", encoding="utf-8") as index:
             index.write(json.dumps(told) + "\n")
@@ -98,5 +104,15 @@ class SnapshotFiles:
 def write_atomically(path: Path, text: str) -> None:
     """Readers see the old file or the new one, never half of it."""
     unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def tell_failure(run_dir: Path, rank: int, story: str) -> None:
+    """Leave word of why a rank ends its run; on a full disk there is none."""
+    with suppress(OSError):
+        write_atomically(run_dir / f"failure-{rank}.txt", story)

@@ -10,13 +10,15 @@ from mlfabric.engines.plan import Fault
 from mlfabric.engines.virtual.agenda import Agenda
 from mlfabric.engines.virtual.node import VirtualNode
 from mlfabric.engines.virtual.streams import Streams
+from mlfabric.errors import SchedulerLost
 
 
 class Losses:
     """Which hosts are gone; the others learn of it `lost_after_s` later.
 
     A host that is cut off for longer than that is held for lost, and so is dead to all: it must not
-    come back with what has been given up.
+    come back with what has been given up. Without the scheduler no host can go on: SchedulerLost is
+    raised as it dies, before anything else happens.
     """
 
     def __init__(
@@ -25,12 +27,14 @@ class Losses:
         nodes: Mapping[str, VirtualNode],
         streams: Streams,
         lost_after_s: float,
+        scheduler: str,
     ) -> None:
         self.dead: set[str] = set()
         self._agenda = agenda
         self._nodes = nodes
         self._streams = streams
         self._lost_after_s = lost_after_s
+        self._scheduler = scheduler
         self._cut_off_until: dict[str, float] = {}
         for host, node in nodes.items():
             node.on("die", partial(self._die, host))
@@ -69,6 +73,8 @@ class Losses:
             self._declare(host)
 
     def _bury(self, host: str) -> None:
+        if host == self._scheduler:
+            raise SchedulerLost(f"{host} was lost: nobody plans or keeps time")
         self.dead.add(host)
         self._streams.lose(host)
 

@@ -17,6 +17,7 @@ from mlfabric.engines.virtual.collective import CollectiveFlow
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.saving import restored, saved
 from mlfabric.engines.virtual.world import OnProgress, OnSnapshot, World
+from mlfabric.errors import SchedulerLost
 
 
 class Saves(Protocol):
@@ -47,7 +48,8 @@ def run(
     version, elapsed_s)` scores a snapshot and tells whether the run is to end;
     `on_progress(elapsed_s, counts)` is called now and then. With `plan.wire.nominal_bytes` no
     trainer is made, and models are empty. A run that is saved and goes on later has the rows of one
-    that was never interrupted.
+    that was never interrupted. Raises SchedulerLost where the scheduler dies; what is saved then
+    goes on as if it had not.
     """
     with _rarely_collecting():
         trainers = {} if plan.wire.nominal_bytes is not None else _trainers(plan, make_trainer)
@@ -78,11 +80,19 @@ def _begun(
 def _run(
     world: World, roles: list[Role], on_progress: OnProgress, saves: Saves | None
 ) -> list[dict[str, Any]]:
-    def save() -> None:
-        if saves is not None and saves.due():
-            saves.save(saved(world, roles), world.agenda.now)
+    def save(saves: Saves) -> None:
+        saves.save(saved(world, roles), world.agenda.now)
 
-    world.run(on_progress, save if saves is not None else None)
+    def save_if_due() -> None:
+        if saves is not None and saves.due():
+            save(saves)
+
+    try:
+        world.run(on_progress, save_if_due if saves is not None else None)
+    except SchedulerLost:
+        if saves is not None:
+            save(saves)
+        raise
     for role in roles:
         role.finish()
     world.streams.cut_all()

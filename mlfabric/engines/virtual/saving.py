@@ -13,6 +13,7 @@ from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.role import Role
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.world import OnSnapshot, World
+from mlfabric.errors import CheckpointDamaged
 
 
 def saved(world: World, roles: list[Role]) -> bytes:
@@ -28,10 +29,17 @@ def saved(world: World, roles: list[Role]) -> bytes:
 def restored(
     data: bytes, plan: VirtualPlan, trainers: Mapping[str, Trainer], on_snapshot: OnSnapshot
 ) -> tuple[World, list[Role]]:
-    """The run that was saved, with trainers by host that take up where theirs were."""
+    """The run that was saved, with trainers by host that take up where theirs were.
+
+    Raises CheckpointDamaged where these bytes are none that were saved.
+    """
     from mlfabric.pickling import loads
 
-    world, roles, states = loads(data, _outside(plan, trainers, on_snapshot))
+    try:
+        world, roles, states = loads(data, _outside(plan, trainers, on_snapshot))
+    except Exception as error:  # whatever bytes that mean something else lead to
+        told = f"{type(error).__name__}: {error}"
+        raise CheckpointDamaged(f"the run's checkpoint is damaged ({told})") from None
     for host, state in states.items():
         trainers[host].load()
         trainers[host].restore(state)

@@ -54,7 +54,8 @@ class World:
         self.losses: Losses | None = None
         self.streams = Streams(plan, self.agenda, self.nodes, in_order=reserved, watched=planned)
         if plan.faults:
-            self.losses = Losses(self.agenda, self.nodes, self.streams, plan.lost_after_s)
+            after_s, scheduler = plan.lost_after_s, plan.scheduler
+            self.losses = Losses(self.agenda, self.nodes, self.streams, after_s, scheduler)
             for fault in plan.faults:
                 self.losses.schedule(fault)
 
