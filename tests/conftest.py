@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Shared memory of Open MPI, which tests that import it need not, would stay behind: 16 MB a time.
+os.environ.setdefault("OMPI_MCA_btl", "tcp,self")
 
 ALONE = ("mpi", "emulation", "browser")
 
