@@ -52,10 +52,12 @@ lock: ## pin what .venv holds now: install or upgrade there, run this, commit re
 	@mv requirements.lock.new requirements.lock
 
 # Two tests at a time, then those of real ranks and links, which other load would disturb, one by one.
-# Status 5: ARGS selected none of these.
+# Status 2: interrupted; 5: ARGS selected none of these.
 test: $(STAMP) ## the whole test suite; prints what was skipped, and why (ARGS='-k name')
-	@some() { $(PY) -m pytest -q -rs "$$@" $(ARGS); }; \
-	some -n 2 --dist loadfile -m 'not alone'; first=$$?; some -m alone; \
+	@some() { $(PY) -m pytest -q -rs $(ARGS) "$$@"; }; \
+	some -n 2 --dist loadfile -m 'not alone'; first=$$?; \
+	[ $$first -ne 2 ] || exit 2; \
+	some -n 0 -m alone; \
 	case "$$first $$?" in "0 0" | "0 5" | "5 0") ;; *) exit 1 ;; esac
 
 lint: $(STAMP) ## formatter, linter, types, import rules

@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
 from experiments.build import build_workload
 from experiments.collect import DISTANCES_FILE, SCORES_FILE
 from experiments.model_report import write_report
 from experiments.rows import read_rows
 from experiments.schema import read_config
 from experiments.shards import ShardedSnapshots, distances
+from mlfabric.engines.mpi.records import save_array
 from workloads.base import Vector, WorkloadError
 
 NO_DATA = 3
@@ -86,7 +85,7 @@ def _write_distances(run_dir: Path) -> None:
 def _publish(model: Vector, path: Path) -> None:
     """Write a model that is complete from the first moment it can be seen."""
     unfinished = path.with_suffix(".tmp.npy")
-    np.save(unfinished, model)
+    save_array(unfinished, model)
     unfinished.rename(path)
 
 

@@ -22,11 +22,11 @@ from experiments.run_folder import GOES_ON, RunFolder, require_room
 from experiments.schema import RunConfig
 from experiments.summary import Metric, Summary, reached
 from experiments.virtual_plan import virtual_plan
-from mlfabric.checkpoints import LEAST_SPACING, Checkpoints
+from mlfabric.checkpoints import LEAST_SPACING, WAY_OUT, Checkpoints
 from mlfabric.emulation.spec import RateEvent
 from mlfabric.emulation.stragglers import write_trace
 from mlfabric.engines.virtual import run
-from mlfabric.errors import SchedulerLost
+from mlfabric.errors import CheckpointDamaged, SchedulerLost
 from workloads.base import Trainer, Workload
 
 Rows = list[dict[str, Any]]
@@ -51,6 +51,7 @@ class VirtualRun:
         self._metric = Metric(workload.metric_name, workload.metric_goal)
         self._progress = progress
         self._scores: list[dict[str, Any]] = []
+        self._has_saved = False
 
     def carry_out(self) -> tuple[Records, Summary]:
         """Records of the ended run, and what else is to be told; raises what ends it early."""
@@ -59,7 +60,11 @@ class VirtualRun:
         try:
             rows = self._time() if self._config.workload.timing_only else self._train()
         except SchedulerLost as error:
-            raise RunFailed(f"{error}{GOES_ON if self._config.resume == 'auto' else ''}") from None
+            raise RunFailed(f"{error}{GOES_ON if self._has_saved else ''}") from None
+        except CheckpointDamaged as error:
+            checkpoint = self._folder.checkpoint
+            assert checkpoint is not None
+            raise RunFailed(f"{checkpoint.folder}: {error}; {WAY_OUT}") from error
         return records_of(rows, metrics(self._scores)), {"worst_link_miss": None}
 
     def _train(self) -> Rows:
@@ -100,7 +105,11 @@ class VirtualRun:
             yield None
             return
         with held_back() as asked_to_end:
-            yield _Saves(self._config, self._folder, self._scores, asked_to_end)
+            saves = _Saves(self._config, self._folder, self._scores, asked_to_end)
+            try:
+                yield saves
+            finally:
+                self._has_saved = saves.has_saved
 
     def _write_trace(self, events: Iterable[RateEvent]) -> None:
         write_trace(self._run_dir / "network_trace.csv", events)
@@ -118,7 +127,8 @@ class VirtualRun:
 
 
 class _Saves:
-    """Checkpoints at intervals, and a last one where the run is to end early."""
+    """Checkpoints at intervals, and a last one where the run is to end early; `has_saved`: whether
+    the last one is there."""
 
     def __init__(
         self,
@@ -134,6 +144,7 @@ class _Saves:
         self._due_s = time.monotonic()
         self._next_s = self._due_s + self._interval_s
         self.last = None if folder.checkpoint is None else folder.checkpoint.data(_WORLD)
+        self.has_saved = False
 
     def due(self) -> bool:
         self._due_s = time.monotonic()
@@ -146,7 +157,9 @@ class _Saves:
             self._checkpoints.write_data(number, _WORLD, data)
             self._checkpoints.write(number, _SCORES, self._scores)
             self._checkpoints.complete(number, elapsed_s)
+            self.has_saved = True
         except OSError as error:
+            self.has_saved = False
             self._checkpoints.discard(number)
             print(f"no checkpoint at {elapsed_s:.1f} s: {error}", file=sys.stderr, flush=True)
         now = time.monotonic()

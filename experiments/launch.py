@@ -112,14 +112,12 @@ class Launch:
     def failure(self) -> str:
         """What went wrong, in one line, then a traceback if there is one."""
         stories = sorted(self._run_dir.glob("failure-*.txt"), key=lambda p: p.stat().st_mtime_ns)
-        for path in stories:
-            story = path.read_text(encoding="utf-8").strip()
+        if stories:
+            story = stories[0].read_text(encoding="utf-8").strip()
             if _SCHEDULER_LOST in story:
                 return f"{self._config.hosts[0]} was lost: nobody plans or keeps time"
-            rank = int(path.stem.split("-")[1])
+            rank = int(stories[0].stem.split("-")[1])
             return f"{self._named(rank)} raised {story.splitlines()[-1]}\n{story}"
-        if shutil.disk_usage(self._run_dir).free < FULL_BYTES:
-            return f"{self._run_dir}: no space is left on the device"
         console = (self._run_dir / "console.log").read_text(encoding="utf-8", errors="replace")
         killed = _KILLED_PROCESS.search(console)
         if killed is not None:
@@ -131,6 +129,8 @@ class Launch:
             return f"{self._named(rank)} was killed by {signal.Signals(number).name}"
         if self.poll() in _KILLED:
             return f"mpirun or the emulated cluster was killed (status {self.poll()})"
+        if shutil.disk_usage(self._run_dir).free < FULL_BYTES:
+            return f"{self._run_dir}: no space left on the device"
         last = [line for line in console.splitlines() if line.strip()][-1:]
         return f"the ranks ended with status {self.poll()}: {last[0] if last else 'no output'}"
 

@@ -76,7 +76,7 @@ def _came_to_nothing(row: Row, version: int) -> bool:
 
 
 def _cut(path: Path, kept_bytes: int, scheduler: str) -> None:
-    if path.stat().st_size < kept_bytes:
+    if not path.exists() or path.stat().st_size < kept_bytes:
         raise RunFailed(f"{path}: must have {kept_bytes} bytes, as when the checkpoint was made")
     with path.open("rb") as file:
         file.seek(kept_bytes)

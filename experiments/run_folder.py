@@ -30,7 +30,7 @@ _OURS = (
 """What runs write into their folders, but for the parts, which are cleared last."""
 
 GOES_ON = "; resume=auto goes on from where it was"
-"""Told of a run that has lost its scheduler."""
+"""Ends the line that tells how a run has ended, where its last moment was saved."""
 
 Part = dict[str, Any]
 """`from_s` of the run's clock, `began` (time of day), `ended`: why, once it has."""
@@ -88,10 +88,11 @@ def holds_a_run(run_dir: Path) -> bool:
 
 def noted(run_dir: Path) -> dict[str, Any] | None:
     """What a run's parts.json tells; None where there is none that can be read."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
         told = json.loads((run_dir / _PARTS).read_text(encoding="utf-8"))
-        if isinstance(told, dict) and told.keys() >= {"fingerprint", "mlflow_run_id", "parts"}:
-            return told
+        if told.keys() >= {"fingerprint", "mlflow_run_id"} and told["parts"][-1]["began"]:
+            found: dict[str, Any] = told
+            return found
     return None
 
 
@@ -129,7 +130,7 @@ def opened(config: RunConfig, run_dir: Path) -> RunFolder | None:
         return RunFolder(run_dir, mark)
     told = noted(run_dir)
     if told is None:
-        raise RunFailed(f"resume=auto: {run_dir / _PARTS} does not tell of a run that can go on")
+        raise RunFailed(f"resume=auto: {run_dir} has no {_PARTS} of a run that can go on")
     _check_same(config, run_dir, told["fingerprint"] == mark)
     if _has_ended(run_dir):
         return None

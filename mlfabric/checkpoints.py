@@ -10,7 +10,9 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ _NUMBERS_A_PART = 1_000_000
 
 _MARK = "complete.json"
 
-_WAY_OUT = f"without the folder '{FOLDER}' the run begins anew"
+WAY_OUT = f"without the folder '{FOLDER}' the run begins anew"
 
 
 def first_of_part(part: int) -> int:
@@ -39,6 +41,12 @@ def last_of_part(part: int) -> int:
     """The number that is kept for the checkpoint that is made when the scheduler is lost."""
     return first_of_part(part + 1) - 1
 
+
+_NOT_AS_SAVED = (
+    *(pickle.UnpicklingError, EOFError, struct.error),
+    *(ValueError, TypeError, LookupError, AttributeError),
+)
+"""What bytes that mean something else lead to; a lack of memory or of a module does not count."""
 
 LEAST_SPACING = 10.0
 """Between two checkpoints at intervals, at least this many times what one takes [ours]."""
@@ -138,23 +146,31 @@ def _checked(folder: Path) -> Checkpoint:
         sizes: dict[str, int] = dict(told["bytes"])
         elapsed_s, records = float(told["elapsed_s"]), dict(told["records"])
     except (ValueError, KeyError, TypeError):
-        raise CheckpointDamaged(f"{mark}: is damaged; {_WAY_OUT}") from None
+        raise CheckpointDamaged(f"{mark}: is damaged; {WAY_OUT}") from None
     for name, size in sizes.items():
         path = _part(folder, name)
-        there = path.stat().st_size if path.exists() else 0
-        if there != size:
-            raise CheckpointDamaged(f"{path}: has {there} bytes; must have {size}; {_WAY_OUT}")
+        if not path.exists():
+            raise CheckpointDamaged(f"{path}: is missing; {WAY_OUT}")
+        if (there := path.stat().st_size) != size:
+            raise CheckpointDamaged(f"{path}: has {there} bytes; must have {size}; {WAY_OUT}")
     return Checkpoint(int(folder.name), elapsed_s, folder, records)
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """What is unpickled in the block is as it was saved; raises CheckpointDamaged if it is not."""
+    try:
+        yield
+    except _NOT_AS_SAVED as error:
+        raise CheckpointDamaged(f"cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _unpickled(path: Path) -> Any:
     try:
-        return pickle.loads(path.read_bytes())
-    except OSError:
-        raise
-    except Exception as error:  # whatever bytes that mean something else lead to
-        told = f"{type(error).__name__}: {error}"
-        raise CheckpointDamaged(f"{path}: is damaged ({told}); {_WAY_OUT}") from None
+        with whole():
+            return pickle.loads(path.read_bytes())
+    except CheckpointDamaged as error:
+        raise CheckpointDamaged(f"{path}: {error}; {WAY_OUT}") from error
 
 
 def _part(folder: Path, name: str) -> Path:

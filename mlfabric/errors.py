@@ -32,7 +32,7 @@ class SchedulerLost(MlfabricError):
 
 
 class CheckpointDamaged(MlfabricError):
-    """A checkpoint is not as it was written; names the file."""
+    """A checkpoint cannot be read, or is not as it was written."""
 
 
 class GivenUp(MlfabricError):

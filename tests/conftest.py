@@ -21,5 +21,5 @@ settings.load_profile("suite")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).parts[0] in ALONE:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in ALONE:
             item.add_marker(pytest.mark.alone)

@@ -1,6 +1,6 @@
 """What checkpoints cost a run: updates/s with them over without; results/bench/checkpoints.json.
 
-Real ranks, paired seeds, the default interval; medians over seeds are compared.
+Real ranks, the default interval; the median over pairs of equal seeds is held against a bound.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def test_a_refusal_is_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
+def test_an_interrupt_that_nobody_answers_is_one_line(tmp_path: Path) -> None:
     strike = "import os, signal, experiments; os.kill(os.getpid(), signal.SIGINT)"
     default = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     done = subprocess.run(

@@ -191,11 +191,16 @@ DAMAGES = [
     ("*/*/complete.json", lambda data: b"", "complete.json: is damaged; without the folder"),
     ("*/*/complete.json", lambda data: b"{}", "complete.json: is damaged; without the folder"),
     ("*/*/world.pickle", lambda data: data[:1000], "world.pickle: has 1000 bytes; must have"),
-    ("*/*/scores.pickle", None, "scores.pickle: has 0 bytes; must have"),
-    ("*/*/world.pickle", lambda data: b"x" * len(data), "the run's checkpoint is damaged ("),
-    ("*/*/scores.pickle", lambda data: b"x" * len(data), "scores.pickle: is damaged ("),
-    ("parts.json", lambda data: b"{}", "parts.json does not tell of a run that can go on"),
-    ("parts.json", lambda data: b"[]", "parts.json does not tell of a run that can go on"),
+    ("*/*/scores.pickle", None, "scores.pickle: is missing; without the folder"),
+    ("*/*/world.pickle", lambda data: b"x" * len(data), ": cannot be read (UnpicklingError"),
+    (
+        "*/*/scores.pickle",
+        lambda data: b"x" * len(data),
+        "scores.pickle: cannot be read (",
+    ),
+    ("parts.json", lambda data: b"{}", "has no parts.json of a run that can go on"),
+    ("parts.json", lambda data: b"[]", "has no parts.json of a run that can go on"),
+    ("parts.json", lambda data: data.replace(b"began", b"x"), "has no parts.json of a run that"),
 ]
 
 
@@ -242,6 +247,18 @@ def test_the_loss_of_the_scheduler_ends_a_part(store: str, tmp_path: Path, polic
     assert (summary["fault_host"], summary["elapsed_s"]) == ("scheduler", pytest.approx(12, abs=1))
     outcome = execute(settings(store, *fault), folder(tmp_path, "never"))
     assert outcome.line == lost
+
+
+def test_what_could_not_be_saved_is_not_promised(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoints, "complete", full)
+    asked = settings(store, "resume=auto", "fault=scheduler_kill", "fault.at_s=5")
+    outcome = execute(asked, folder(tmp_path, "run"))
+    assert outcome.line == "scheduler was lost: nobody plans or keeps time"
 
 
 def test_the_interval_may_be_another_one(store: str, tmp_path: Path) -> None:
@@ -308,7 +325,7 @@ def test_a_folder_with_something_else_in_it_stays_as_it_is(store: str, tmp_path:
     (run_dir / "config.json").write_text('{"mine": 1}')
     (run_dir / "thesis.txt").write_text("years of work")
     outcome = execute(settings(store, "resume=auto"), run_dir)
-    assert "does not tell of a run that can go on" in outcome.line
+    assert "has no parts.json of a run that can go on" in outcome.line
     assert (run_dir / "thesis.txt").read_text() == "years of work"
     assert json.loads((run_dir / "config.json").read_text()) == {"mine": 1}
 

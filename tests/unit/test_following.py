@@ -7,11 +7,16 @@ import itertools
 import pytest
 
 from mlfabric.actions import CommitAtReplica, CopyGroup
+from mlfabric.counting import Count
 from mlfabric.events import Update
 from mlfabric.planning.commits import OpenGroup
+from mlfabric.planning.copying import Copying
+from mlfabric.planning.dispatch import Dispatch
 from mlfabric.planning.following import Follower
-from mlfabric.planning.loads import Transfer
+from mlfabric.planning.loads import LinkLoads, Transfer
+from mlfabric.planning.residual import Network
 from mlfabric.policies.base import Replication
+from mlfabric.topology import BIG_SWITCH
 
 
 def follower(bound=10.0, rounds=8.0, momentum=0.0, workers=2):
@@ -106,6 +111,23 @@ def test_a_server_with_momentum_moves_by_its_velocity():
     assert of.pending_norm == 2.0
     committed(of, two, version=1)
     assert of.pending_norm == 2.0 + (0.5 * 2.0 + 1.0)
+
+
+def test_copies_go_before_what_has_not_set_off_and_in_turn_with_what_has():
+    network = Network(("server", "r", "w0"), BIG_SWITCH)
+    dispatch = Dispatch(LinkLoads(network, dict.fromkeys(network.link_row, 100.0)))
+    numbers = Count()
+    planned, earlier, later = (
+        Transfer(name, "update", (name,), "w0", "server", 100.0)
+        for name in ("planned", "earlier", "later")
+    )
+    copying = Copying(follower(), dispatch, numbers)
+    dispatch.add(planned, (1, 0, 0))
+    dispatch.add(earlier, (0, next(numbers), 0))
+    copying.arrived(group("a", 1.0))
+    dispatch.add(later, (0, next(numbers), 0))
+    order = [transfer.id for transfer in iter(dispatch.next, None)]
+    assert order == ["earlier", "c1", "later", "planned"]
 
 
 def test_a_dropped_group_leaves_its_copy_to_be_cancelled():

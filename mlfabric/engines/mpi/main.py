@@ -52,7 +52,8 @@ def run(
         attend(node)
         _run(node, make_trainer, model or (lambda: _model_of(plan)), keeper)
     except GivenUp as told:
-        print(f"rank {comm.Get_rank()}: {told}", file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print(f"rank {comm.Get_rank()}: {told}", file=sys.stderr, flush=True)
         os._exit(0)  # no word to MPI: the others would be ended, too
     except BaseException:
         story = f"rank {comm.Get_rank()}: {traceback.format_exc()}"

@@ -7,7 +7,7 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,15 +90,27 @@ class SnapshotFiles:
         """Write a copy, then the line of the index that announces it."""
         name = f"{self._series}-{self._rank:02d}-{self._taken:05d}.npy"
         self._taken += 1
-        path = self._folder / name
-        try:
-            np.save(path, model)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
+        save_array(self._folder / name, model)
         told = {"file": name, "version": version, "elapsed_s": elapsed_s, "tick": tick}
         with self._index.open("a", encoding="utf-8") as index:
             index.write(json.dumps(told) + "\n")
+
+
+class _Writer:
+    """NumPy writes to files of Python past Python, and then tells no reason where that fails."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write = file.write
+
+
+def save_array(path: Path, values: NDArray[Any]) -> None:
+    """As np.save; where the file cannot be written it is removed, and OSError says why."""
+    try:
+        with path.open("wb") as file:
+            np.save(_Writer(file), values)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def write_atomically(path: Path, text: str) -> None:

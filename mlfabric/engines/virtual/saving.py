@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mlfabric.checkpoints import whole
 from mlfabric.engines.plan import Trainer
 from mlfabric.engines.roles.role import Role
 from mlfabric.engines.virtual.plan import VirtualPlan
 from mlfabric.engines.virtual.world import OnSnapshot, World
-from mlfabric.errors import CheckpointDamaged
 
 
 def saved(world: World, roles: list[Role]) -> bytes:
@@ -31,15 +31,12 @@ def restored(
 ) -> tuple[World, list[Role]]:
     """The run that was saved, with trainers by host that take up where theirs were.
 
-    Raises CheckpointDamaged where these bytes are none that were saved.
+    Raises CheckpointDamaged where these bytes are not what was saved.
     """
     from mlfabric.pickling import loads
 
-    try:
+    with whole():
         world, roles, states = loads(data, _outside(plan, trainers, on_snapshot))
-    except Exception as error:  # whatever bytes that mean something else lead to
-        told = f"{type(error).__name__}: {error}"
-        raise CheckpointDamaged(f"the run's checkpoint is damaged ({told})") from None
     for host, state in states.items():
         trainers[host].load()
         trainers[host].restore(state)
