@@ -22,7 +22,7 @@ from analysis.errors import AnalysisError
 from analysis.findings import Finding
 from analysis.load import COLUMNS, Recorded, load_runs, select_planned
 from analysis.plan import Plan, read_plan
-from analysis.report import write_report
+from analysis.report import counts, write_report
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,8 +55,11 @@ def draw_figures(plan: Plan, names: Sequence[str], folder: Path) -> list[str]:
     path = folder / "summary.json"
     summary = _beside(_summary(plan, drawn), path)
     path.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
-    report = write_report(folder)
-    return [*(one.line for one in drawn.values()), f"report: {report}"]
+    report, told = write_report(folder), counts(summary["claims"])
+    held = f"{len(summary['claims'])} statements, " + ", ".join(
+        f"{number} {word}" for word, number in told.items()
+    )
+    return [*(one.line for one in drawn.values()), f"report: {report}: {held}"]
 
 
 def _summary(plan: Plan, drawn: dict[str, Drawn]) -> dict[str, Any]:
@@ -119,7 +122,8 @@ def _draw(name: str, plan: Plan, runs: pd.DataFrame, folder: Path) -> Drawn:
 def _draw_recorded(name: str, recorded: Recorded, stem: Path) -> Drawn:
     """Draw a figure of recorded runs; nothing is drawn without any."""
     lost = {str(status): int(n) for status, n in recorded.lost["status"].value_counts().items()}
-    left_out = "".join(f", {count} {status}" for status, count in lost.items())
+    words = {"absent": "not run yet"}
+    left_out = "".join(f", {count} {words.get(status, status)}" for status, count in lost.items())
     if recorded.runs.empty:
         return replace(_not_drawn(name, stem, f"no finished valid run{left_out}"), lost=lost)
     drawn = _drawn(name, recorded, stem, f"{len(recorded.runs)} runs{left_out}")

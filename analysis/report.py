@@ -34,7 +34,7 @@ def write_report(folder: Path) -> Path:
     text = template("report.html.j2").render(
         summary=summary,
         sections=[_section(name, summary, folder) for name in TITLES if name in summary["runs"]],
-        counts=_counts(summary["claims"]),
+        counts=counts(summary["claims"]),
     )
     path = folder / "report.html"
     path.write_text(text, encoding="utf-8")
@@ -123,7 +123,7 @@ def _comparison(runs: list[dict[str, str]], tracking_uri: str | None) -> str | N
     return f"{_ui(tracking_uri)}/#/compare-runs?{query}"
 
 
-def _counts(claims: list[dict[str, Any]]) -> dict[str, int]:
+def counts(claims: list[dict[str, Any]]) -> dict[str, int]:
     """How many statements hold, do not, or are open."""
     words = {True: "hold", False: "do not hold", None: "open"}
     return {word: sum(claim["holds"] is holds for claim in claims) for holds, word in words.items()}

@@ -51,6 +51,14 @@ LOOKS = {
     "gloo": Look(_COLORS[7], "X", (0, (1, 1)), "gloo"),
     "mlfabric_allreduce": Look("#5a8f00", "H", (0, (6, 1, 1, 1)), "all-reduce"),
 }
+SUMMING = {
+    "none": LOOKS[UNSUMMED],
+    "paper": LOOKS[PAPER_MODE],
+    "paper_best_fit": Look("0.45", "x", (0, (1.5, 1)), "paper, best fit"),
+    "refined": Look(_COLORS[3], "^", (0, (5, 1.5)), "refined"),
+    "pipelined": LOOKS[PIPELINED],
+}
+"""How a scheduler's way of summing is drawn where nothing else differs."""
 _OTHER_MARKERS = "XPDphHd"
 _OTHER_DASHES: tuple[Dashes, ...] = ((0, (1, 2)), (0, (4, 2)), (0, (2, 1, 1, 1)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +26,8 @@ from experiments.run_folder import SUMMARY, Part, RunFolder
 from experiments.schema import RunConfig, to_plain
 from experiments.sections import MpiEngineConfig
 from experiments.summary import Metric, Summary, finished, unfinished
-from mlfabric.errors import MlfabricError, SettingError
+from mlfabric.checkpoints import Checkpoints
+from mlfabric.errors import CheckpointDamaged, MlfabricError, SettingError
 from workloads.base import Workload, WorkloadError
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ def execute(config: RunConfig, run_dir: Path, progress: Progress | None = None) 
     try:
         with taken(config, run_dir) as folder:
             if folder is None:
-                return outcome_of(run_dir)
+                ended = outcome_of(run_dir)
+                return replace(ended, line=f"ended before: {ended.line}")
             return _Run(config, folder, progress or Progress()).execute()
     except RunFailed as error:
         return Outcome("failed", str(error), run_dir)
@@ -147,6 +150,8 @@ class _Run:
         self._folder.part["ended"] = summary["reason"] or status
         summary |= {"parts": self._folder.parts}
         line = summary["reason"] or result_line(summary)
+        if status == "interrupted" and self._config.resume == "auto":
+            line = self._where_to_go_on()
         with held_back():
             try:
                 self._record(status, summary)
@@ -157,6 +162,15 @@ class _Run:
                 with suppress(OSError):
                     write_json({**summary, "status": status, "reason": line}, self._summary_path)
         return Outcome(status, line, self._run_dir, details)
+
+    def _where_to_go_on(self) -> str:
+        try:
+            saved = Checkpoints(self._run_dir).latest()
+        except CheckpointDamaged as error:
+            return str(error)
+        if saved is None:
+            return "no checkpoint was made yet; the same command begins anew"
+        return f"the same command goes on from {saved.elapsed_s:.1f} s of the run's clock"
 
     def _record(self, status: Status, summary: Summary) -> None:
         """In run.json and in MLflow; the one does not depend on the other."""

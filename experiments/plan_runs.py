@@ -38,7 +38,9 @@ class PlannedRun:
     @property
     def label(self) -> str:
         """What tells it from the others of its plan."""
-        return run_name(self.config)
+        config, bound = self.config, self.config.delay_bound
+        told = "" if bound is None else f", delay bound {bound}"
+        return f"{run_name(config)}: {config.cluster.workers} workers{told}"
 
     @property
     def command(self) -> str:

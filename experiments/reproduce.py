@@ -30,8 +30,8 @@ from experiments.sections import TrackingConfig
 from mlfabric.errors import MlfabricError, SettingError
 from workloads.base import WorkloadError
 
-FIRST_GUESS_OVERHEAD_S = 15.0  # of a run on real ranks, beyond its training time
-FIRST_GUESS_VIRTUAL_S = 20.0  # of a run on the virtual clock
+FIRST_GUESS_OVERHEAD_S = 20.0  # of a run on real ranks, beyond its training time
+FIRST_GUESS_VIRTUAL_S = 4.0  # of a run on the virtual clock
 NO_VALID_RUN = "left no valid run of the planned settings and code (code changed meanwhile?)"
 
 

@@ -122,10 +122,10 @@ def _link_changes(run: Any) -> pd.DataFrame:
 
 def _counts(axis: Axes, here: pd.DataFrame) -> None:
     for policy, places, rows in _bars(axis, here, "messages"):
-        bars = axis.bar(
-            places, rows["median"], _BAR_WIDTH, color=look_of(policy).color, label=policy
-        )
-        axis.bar_label(bars, [f"{value:.0f}" for value in rows["median"]], fontsize=5, padding=1)
+        axis.bar(places, rows["median"], _BAR_WIDTH, color=look_of(policy).color, label=policy)
+        tops = rows[["median", "high"]].max(axis=1)
+        for place, top, value in zip(places, tops, rows["median"], strict=True):
+            axis.text(place, 1.05 * top, f"{value:.0f}", fontsize=5, ha="center", va="bottom")
         _whiskers(axis, places, rows)
     axis.set_yscale("symlog", linthresh=1)  # logarithmic, with a place for 0
     axis.yaxis.set_minor_locator(NullLocator())
@@ -145,7 +145,7 @@ def _relative(axis: Axes, here: pd.DataFrame) -> None:
         )
         _whiskers(axis, places, rows)
     axis.axhline(1.0, color="0.3", linestyle="--", linewidth=0.8)
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
 
 
 def _bars(axis: Axes, here: pd.DataFrame, value: str) -> list[tuple[str, Any, pd.DataFrame]]:

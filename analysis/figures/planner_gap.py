@@ -12,21 +12,21 @@ from matplotlib.ticker import PercentFormatter
 
 from analysis import style
 from analysis.findings import bench_findings
+from analysis.variants import SUMMING
 
-LABELS = {
-    "direct": "all direct",
+WAYS = {
+    "direct": "none",
     "paper": "paper",
-    "paper_best_fit": "paper, best fit",
+    "paper_best_fit": "paper_best_fit",
     "refined": "refined",
     "pipelined": "pipelined",
 }
-"""What the legend calls each heuristic, in its order."""
+"""Each heuristic, in the legend's order, and its way of summing."""
 CAPTION = (
     "Distribution, over small random batches, of a heuristic's mean completion time above that"
     " of the exact optimum (integer program); below 0: better than any plan in the paper's model."
 )
 findings = bench_findings
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.5, 1.5)), (0, (3, 1)))
 
 
 def draw(results: dict[str, Any]) -> Figure:
@@ -34,9 +34,9 @@ def draw(results: dict[str, Any]) -> Figure:
     proven = [record for record in results["instances"] if record["optimum_s"] is not None]
     optima = np.array([record["optimum_s"] for record in proven])
     figure, axis = plt.subplots(figsize=(style.COLUMN_IN, 2.5))
-    for name, dashes in zip(LABELS, _DASHES, strict=True):
+    for name, way in WAYS.items():
         means = np.array([record["mean_completion_s"][name] for record in proven])
-        _line(axis, name, means / optima - 1, dashes)
+        _line(axis, way, means / optima - 1)
     axis.axvline(0.0, color="0.3", linewidth=0.8, zorder=1)
     axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -47,9 +47,10 @@ def draw(results: dict[str, Any]) -> Figure:
     return figure
 
 
-def _line(axis: Axes, name: str, gaps: np.ndarray[Any, Any], dashes: Any) -> None:
-    mean = f"{gaps.mean():+.1%}".replace("-", "−")
-    axis.ecdf(gaps, label=f"{LABELS[name]}: {mean}", linestyle=dashes)
+def _line(axis: Axes, way: str, gaps: np.ndarray[Any, Any]) -> None:
+    mean, look = f"{gaps.mean():+.1%}".replace("-", "−"), SUMMING[way]
+    label = f"{way.replace('_', ', ', 1).replace('_', ' ')}: {mean}"
+    axis.ecdf(gaps, label=label, linestyle=look.dashes, color=look.color)
 
 
 def summarize(results: dict[str, Any]) -> dict[str, Any]:

@@ -10,18 +10,12 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis import style
 from analysis.findings import bench_findings
+from analysis.variants import SUMMING
 
 CAPTION = (
     "Time to plan a batch, one core, medians over batches; dotted: the paper's rules in a"
     " straightforward planner, which comes to the same groups; crosses: our aims for them."
 )
-_MARKERS = {"none": "o", "paper": "s", "refined": "^", "pipelined": "D"}
-_DASHES: dict[str, Any] = {
-    "none": "-",
-    "paper": (0, (5, 1.5)),
-    "refined": (0, (1.5, 1)),
-    "pipelined": (0, (3, 1)),
-}
 findings = bench_findings
 
 
@@ -29,13 +23,17 @@ def draw(measured: dict[str, Any]) -> Figure:
     """The picture: one line a way of summing."""
     figure, axis = plt.subplots(figsize=(style.COLUMN_IN, 2.5))
     for mode, times in measured["seconds"].items():
-        label = f"{mode}: grows as n^{measured['growth_exponent'][mode]:.2f}"
-        look: dict[str, Any] = {
-            "marker": _MARKERS[mode],
-            "linestyle": _DASHES[mode],
-            "markersize": 3.5,
-        }
-        axis.plot([int(n) for n in times], list(times.values()), label=label, **look)
+        label = f"{mode}: grows as $n^{{{measured['growth_exponent'][mode]:.2f}}}$"
+        look, sizes = SUMMING[mode], [int(n) for n in times]
+        axis.plot(
+            sizes,
+            list(times.values()),
+            label=label,
+            color=look.color,
+            marker=look.marker,
+            linestyle=look.dashes,
+            markersize=3.5,
+        )
     plain = {int(n): told["straightforward_s"] for n, told in measured["straightforward"].items()}
     axis.plot(list(plain), list(plain.values()), "k:", label="straightforward, as paper")
     aims = {int(n): aim for n, aim in measured["aims_s"].items()}

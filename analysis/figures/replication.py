@@ -56,7 +56,8 @@ def draw(recorded: Recorded) -> Figure:
     _distances(last, runs, schemes)
     handles, labels = measured[0].get_legend_handles_labels()
     runs_each = int(runs.groupby(["scheme", "setting"]).size().min())
-    title = f"{', '.join(sorted(set(runs['policy'])))}, {repetitions(runs_each)}"
+    what = (", ".join(sorted(set(runs[key]))) for key in ("workload", "cluster", "policy"))
+    title = f"{', '.join(what)}: {repetitions(runs_each)}"
     figure.legend(
         handles, labels, loc="outside upper center", ncols=4, title=title, title_fontsize=7.5
     )

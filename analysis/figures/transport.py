@@ -15,8 +15,8 @@ from analysis.variants import look_of
 
 CAPTION = (
     "Left: share of a shaped link's rate that payload reaches (bars: medians of the dots;"
-    " dashed: what TCP's headers leave). Right: seconds of an all-reduce over the bound that the"
-    " links set, twelve hosts at 100 Mbit/s: every operation (dots) and the median."
+    " dashed: what TCP's headers leave). Right: time of an all-reduce over the least that the links"
+    " allow, twelve hosts at 100 Mbit/s: every operation (dots) and the median."
 )
 findings = bench_findings
 _SHARES = {"pair_s": "1 sender", "incast_s": "8 senders"}
@@ -99,5 +99,5 @@ def _sums(axis: Axes, sums: dict[str, Any]) -> None:
     axis.set_xticks(range(len(sums["cases"])), [case["name"] for case in sums["cases"]])
     axis.set_xlim(-0.5, len(sums["cases"]) - 0.4)
     axis.set_ylim(0, 1.08 * axis.get_ylim()[1])
-    axis.set_ylabel("seconds over the bound")
+    axis.set_ylabel("time / bound of the links")
     axis.grid(visible=False, axis="x")

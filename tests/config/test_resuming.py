@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -125,7 +126,9 @@ def test_any_number_of_times(store: str, tmp_path: Path) -> None:
     assert execute(settings(store), whole).status == "finished"
     for _ in range(3):  # by another worker each time, but for the last
         Disturbed.strike = terminated
-        assert execute(settings(store, "resume=auto"), parts).status == "interrupted"
+        outcome = execute(settings(store, "resume=auto"), parts)
+        assert outcome.status == "interrupted"
+        assert re.match(r"the same command goes on from \d+\.\d s of", outcome.line)
     Disturbed.strike = None
     assert execute(settings(store, "resume=auto"), parts).status == "finished"
     assert len(summary_of(parts)["parts"]) == 4
@@ -155,7 +158,9 @@ def test_a_run_that_has_ended_is_left_alone(store: str, tmp_path: Path) -> None:
     run_dir = folder(tmp_path, "run")
     assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
     written = (run_dir / "run.json").stat().st_mtime_ns
-    assert execute(settings(store, "resume=auto"), run_dir).status == "finished"
+    outcome = execute(settings(store, "resume=auto"), run_dir)
+    assert outcome.status == "finished"
+    assert outcome.line.startswith("ended before: ")
     assert (run_dir / "run.json").stat().st_mtime_ns == written
     outcome = execute(settings(store, "resume=auto", "seed=5"), run_dir)
     assert outcome.status == "failed"
