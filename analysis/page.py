@@ -1,4 +1,6 @@
-"""docs/laptop.md from a profile's results: python -m analysis.page --profile laptop.
+"""docs/laptop.md, and table1 of docs/results.md, from a profile's results.
+
+python -m analysis.page --profile laptop
 
 What the page is made of is kept beside it, so that it can be made again: docs/measurements/*.json
 and docs/figures/*.png.
@@ -19,6 +21,9 @@ from analysis.report import template
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+RESULTS_PROFILE = "laptop"
+"""Whose table1 stands in docs/results.md."""
+_MARKS = ("<!-- table1: by python -m analysis.page -->", "<!-- end of table1 -->")
 _LOCAL = ("runs", "tracking_uri")
 """What of a summary belongs to the machine that made it."""
 
@@ -51,6 +56,14 @@ def page(summary: dict[str, Any]) -> str:
     return template("page.md.j2").render(summary=summary, sections=sections)
 
 
+def with_table1(text: str, summary: dict[str, Any]) -> str:
+    """docs/results.md with the table of a kept summary between its marks."""
+    before, rest = text.split(_MARKS[0])
+    _, after = rest.split(_MARKS[1])
+    table = template("table1.md.j2").render(cells=summary["figures"]["table1"]["cells"])
+    return f"{before}{_MARKS[0]}\n{table}{_MARKS[1]}{after}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m analysis.page", description=__doc__)
@@ -64,6 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = DOCS / f"{profile}.md"
     path.write_text(page(summary))
     print(path)
+    if profile == RESULTS_PROFILE:
+        path = DOCS / "results.md"
+        path.write_text(with_table1(path.read_text(), summary))
+        print(path)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from analysis.page import DOCS, keep, page
+from analysis.page import DOCS, keep, page, with_table1
 
 
 def test_the_page_tells_the_kept_numbers() -> None:
@@ -13,6 +13,13 @@ def test_the_page_tells_the_kept_numbers() -> None:
     assert (DOCS / "laptop.md").read_text() == page(summary)
     for name in summary["figures"]:
         assert (DOCS / "figures" / f"{name}.png").exists()
+
+
+def test_so_does_table1_in_the_results() -> None:
+    summary = json.loads((DOCS / "measurements" / "laptop.json").read_text())
+    text = (DOCS / "results.md").read_text()
+    assert with_table1(text, summary) == text
+    assert "| CS2/NS1 (held out) | 2.96 | 1.95 [1.32, 2.57] |" in text
 
 
 def test_what_belongs_to_a_machine_is_not_kept(tmp_path: Path) -> None:
