@@ -8,10 +8,11 @@ from analysis.names import replication_name, variant_name
 from experiments.schema import RunConfig
 
 
-def run_name(config: RunConfig) -> str:
+def run_name(config: RunConfig, *more: str) -> str:
     """What tells a run from others at a glance: where, what, by which policy, under what."""
     setting = f"{config.network.name}/{config.compute.name}"
-    names = (config.workload.name, variant(config), config.cluster.name, setting)
+    told = [f"({', '.join(more)})"] if more else []
+    names = (config.workload.name, variant(config), config.cluster.name, setting, *told)
     return f"{' '.join(names)} seed {config.seed}"
 
 

@@ -39,8 +39,8 @@ class PlannedRun:
     def label(self) -> str:
         """What tells it from the others of its plan."""
         config, bound = self.config, self.config.delay_bound
-        told = "" if bound is None else f", delay bound {bound}"
-        return f"{run_name(config)}: {config.cluster.workers} workers{told}"
+        bounds = [] if bound is None else [f"delay bound {bound}"]
+        return run_name(config, f"{config.cluster.workers} workers", *bounds)
 
     @property
     def command(self) -> str:

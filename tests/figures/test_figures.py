@@ -192,7 +192,7 @@ def test_the_command_fails_where_nothing_can_be_drawn(
 ) -> None:
     plan = str(store.plan(tmp_path / "plan.json", one_panel(seeds=1), ("fig7",)))
     assert main(["--plan", plan, "--figures", "fig7"]) == 1
-    assert "fig7: not drawn, no finished valid run, 3 absent\n" in capsys.readouterr().out
+    assert "fig7: not drawn, no finished valid run, 3 not run yet\n" in capsys.readouterr().out
     assert main(["--plan", plan, "--figures", "fig99"]) == 1
     known = ", ".join(FIGURES)
     assert capsys.readouterr().err == f"figure 'fig99': unknown; known: {known}\n"

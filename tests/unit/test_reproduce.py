@@ -123,7 +123,9 @@ def test_everything_is_run_then_drawn(
     assert fake.draws == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("smoke: 6 runs for fig7, fig8; 0 reused, 6 to do, about ")
-    assert lines[-2].startswith("[6/6] plda_sotu async_ps laptop ns1/cs2 seed 0 (about ")
+    assert lines[-2].startswith(
+        "[6/6] plda_sotu async_ps laptop ns1/cs2 (8 workers) seed 0 (about "
+    )
 
 
 def test_finished_runs_are_reused(smoke: Plan, fake: FakeRuns, tmp_path: Path) -> None:

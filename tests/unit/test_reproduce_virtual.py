@@ -47,7 +47,8 @@ def test_cells_of_table1_tell_variants_apart(mixed: Plan) -> None:
     assert all(run.config.workload.timing_only for run in mixed.figures["table1"])
     labels = {run.label for run in mixed.runs()}
     assert len(labels) == len(mixed.runs())
-    assert "resnet_digits mlfabric_a pipelined paper ns2/cs1 seed 0" in labels
+    name = "resnet_digits mlfabric_a pipelined paper ns2/cs1 (30 workers, delay bound 58) seed 0"
+    assert name in labels
     command = mixed.figures["table1"][0].command
     assert "policy=mlfabric_a policy.aggregation=paper" in command
     assert command.endswith("engine.max_seconds=5.0 workload.timing_only=true seed=0")
