@@ -75,8 +75,18 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         for daemon in reversed(daemons):
             daemon.terminate()
             daemon.wait(15)
-        for left in leftovers(folder):
-            os.kill(left, signal.SIGKILL)
+        _end_leftovers(folder)
+
+
+def _end_leftovers(folder: Path) -> None:
+    """Steps that a job has left; a process that is killed is there a moment longer."""
+    deadline = time.monotonic() + 15
+    while left := leftovers(folder):
+        assert time.monotonic() < deadline, left
+        for process in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def leftovers(folder: Path) -> list[int]:
