@@ -250,3 +250,9 @@ def test_a_script_that_leaves_while_others_sum_ends_them_all():
     told = done.stdout + done.stderr
     assert "all-reduce 3 cannot be made: w2 left after 2; all must ask for as many" in told
     assert time.monotonic() - begun < 20
+
+
+def test_a_receive_that_is_too_short_can_be_taken_back():
+    done = started(2, "tests.mpi.programs.cancel_check")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "taken back\n"
