@@ -32,13 +32,13 @@ def _compile(function: F, **options: bool) -> F:
     """numba by itself does not notice when a function called from another file has changed, so
     machine code is kept in a folder named after the text of all of them."""
     folder = _folder()
-    before = config.CACHE_DIR  # type: ignore[attr-defined]
-    config.CACHE_DIR = folder or before  # type: ignore[attr-defined]
+    before = config.CACHE_DIR
+    config.CACHE_DIR = folder or before
     try:
-        decorate: Any = njit(cache=folder is not None, error_model="numpy", **options)  # type: ignore[call-overload]
+        decorate: Any = njit(cache=folder is not None, error_model="numpy", **options)
         return decorate(function)  # type: ignore[no-any-return]
     finally:
-        config.CACHE_DIR = before  # type: ignore[attr-defined]
+        config.CACHE_DIR = before
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from importlib import import_module
 from pathlib import Path
@@ -17,13 +18,22 @@ def load_kernels(cache_dir: Path, module: str = "kernels") -> ModuleType:
     is set.
 
     numba looks for the folder when a function is decorated, hence the import in here: a default
-    beside the source would fail in an installation that cannot be written.
+    beside the source would fail in an installation that cannot be written. It compiles anew when
+    the file of a function changes, not when one does from which that function takes others: the
+    folder has a name for all of them.
     """
     from numba.core import config
 
-    folder = os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir / "numba"))
-    config.CACHE_DIR = folder  # type: ignore[attr-defined]  # numba may have read its settings before
+    folder = os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir / "numba" / _digest()))
+    config.CACHE_DIR = folder  # numba may have read its settings before
     return import_module(f"workloads.plda.{module}")
+
+
+def _digest() -> str:
+    """Eight digits that change with any file of compiled code."""
+    here = Path(__file__).parent
+    sources = [here / "vectors.py", *sorted(here.glob("*kernels.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
 
 
 def compile_kernels(kernels: ModuleType, topics: int) -> None:

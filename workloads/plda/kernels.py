@@ -10,7 +10,22 @@ import math
 import numpy as np
 from numba import njit
 
-BLOCK = 16
+from workloads.plda.vectors import (
+    LANES,
+    at_most,
+    differing,
+    last,
+    load,
+    lowest,
+    put,
+    running_sums,
+    set_at,
+    splat,
+    store,
+    whole,
+    zeros,
+)
+
 INDEX = np.uintp
 """Unsigned: a negative index need not be looked for, which makes the loop a sixth faster."""
 
@@ -26,42 +41,32 @@ def random_bits(state):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", nogil=True, cache=True, fastmath=True)
-def _block_sum(weights, block):  # type: ignore[no-untyped-def]
-    """Sum one block of weights."""
-    found = np.float32(0.0)
-    for lane in range(BLOCK):
-        found += weights[block * BLOCK + lane]
-    return found
+def _draw(counts, begin, alpha, share, old, without, sums, before, topics, state):  # type: ignore[no-untyped-def]
+    """Draw topic k in proportion to (counts[begin + k] + alpha) share[k]; `old` weighs `without`.
 
-
-@njit(inline="always", nogil=True, cache=True, fastmath=True)
-def _draw(weights, sums, topics, state):  # type: ignore[no-untyped-def]
-    """Draw an index below `topics` in proportion to `weights`.
-
-    `weights` is float32 padded with zeros to whole blocks; `sums` is scratch, one a block. Summing
-    by blocks keeps the additions independent of each other, and the search skips whole blocks.
+    `counts` and `share` are float32 in whole vectors, `share` 0 where no topic is. Weights add up
+    down the lanes, then across them, so that the lane and the topic in it are found by counting
+    the sums that are passed: no branch, and few additions that wait for each other. `sums`, as
+    long as `share`, and `before` [LANES + 1], which begins with 0, are scratch.
     """
-    total = np.float32(0.0)
-    for block in range(sums.size):
-        sums[block] = _block_sum(weights, block)
-        total += sums[block]
+    prior = splat(alpha)
+    weights = splat(np.float32(0.0))
+    for block in range(share.size // LANES):
+        at = INDEX(block * LANES)
+        weight = (load(counts, begin + at) + prior) * load(share, at)
+        weights = weights + put(weight, old - at, without)
+        store(sums, at, weights)
+    across = running_sums(weights)
+    store(before, INDEX(1), across)
     uniform = np.float32(random_bits(state) >> np.uint64(40)) * np.float32(2.0**-24)
-    return _search(weights, sums, topics, uniform * total)
-
-
-@njit(inline="always", nogil=True, cache=True, fastmath=True)
-def _search(weights, sums, topics, rest):  # type: ignore[no-untyped-def]
-    """Return the index below `topics` at which the weights add up to more than `rest`."""
-    block = 0
-    while block < sums.size - 1 and rest >= sums[block]:
-        rest -= sums[block]
-        block += 1
-    topic = block * BLOCK
-    last = min(topic + BLOCK, topics) - 1
-    while topic < last and rest >= weights[topic]:
-        rest -= weights[topic]
-        topic += 1
-    return topic
+    rest = uniform * last(across)
+    lane = min(at_most(across, rest), INDEX(LANES - 1))
+    rest -= before[lane]
+    passed = INDEX(0)
+    for block in range(share.size // LANES - 1):
+        passed += INDEX(sums[INDEX(block * LANES) + lane] <= rest)
+    topic = passed * INDEX(LANES) + lane
+    return topic if topic < INDEX(topics) else old  # beyond by rounding alone
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -78,58 +83,41 @@ def initial_topics(ids, starts, key, topics):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _list_topics(starts, first, last, assigned, topics):  # type: ignore[no-untyped-def]
-    """List the topics of each document, and how often each occurs, in whole blocks of entries.
+def _count_topics(starts, first, last_document, assigned, width):  # type: ignore[no-untyped-def]
+    """Count each document's topics, a row of `width` each, one row after another: float32.
 
-    Returns (begins int64[documents + 1] of their lists, blocks in use of each, topic and count of
-    each entry, place of each token's entry, document of each token). Entries in use or not, a
-    count of 0 says that there is none.
+    Also returns where the row of each token begins: int64[tokens].
     """
-    documents = last - first
-    begins = np.zeros(documents + 1, dtype=np.int64)
-    for index in range(documents):
-        room = min(starts[first + index + 1] - starts[first + index], topics)
-        begins[index + 1] = begins[index] + (room + BLOCK - 1) // BLOCK * BLOCK
-    topic = np.zeros(begins[documents], dtype=np.uint32)
-    count = np.zeros(begins[documents], dtype=np.float32)
-    used = np.zeros(documents, dtype=np.uint32)
     base = starts[first]
-    place = np.empty(starts[last] - base, dtype=np.uint32)
-    document = np.empty(starts[last] - base, dtype=np.uint32)
-    for index in range(documents):
-        begin, size = begins[index], 0
-        for token in range(starts[first + index], starts[first + index + 1]):
-            entry = 0
-            while entry < size and topic[begin + entry] != assigned[token]:
-                entry += 1
-            if entry == size:
-                topic[begin + entry] = assigned[token]
-                size += 1
-            count[begin + entry] += np.float32(1.0)
-            place[token - base] = begin + entry
-            document[token - base] = index
-        used[index] = (size + BLOCK - 1) // BLOCK
-    return begins, used, topic, count, place, document
+    counts = zeros((last_document - first) * width, np.float32)
+    rows = np.empty(starts[last_document] - base, dtype=np.int64)
+    for document in range(first, last_document):
+        begin = (document - first) * width
+        for token in range(starts[document], starts[document + 1]):
+            counts[INDEX(begin + assigned[token])] += np.float32(1.0)
+            rows[token - base] = begin
+    return counts, rows
 
 
 @njit(inline="always", nogil=True, cache=True, fastmath=True)
-def _entry_for(topic, count, begin, end, new):  # type: ignore[no-untyped-def]
-    """Return the place of a topic in a document's list, else of a free entry, else `end`."""
-    free, place = end, begin
-    while place < end:
-        if count[place] == np.float32(0.0):
-            free = min(free, place)
-        elif topic[place] == new:
-            return place
-        place += INDEX(1)
-    return free
+def _note_changes(row, seen, cell, indices, values, noted):  # type: ignore[no-untyped-def]
+    """Append where a word's counts differ from those seen; `cell` is its first index."""
+    for at in range(0, row.size, LANES):
+        bits = differing(load(row, INDEX(at)), load(seen, INDEX(at)))
+        while bits:
+            topic = INDEX(at) + lowest(bits)
+            indices[noted] = cell + topic
+            values[noted] = row[topic] - seen[topic]
+            noted += 1
+            bits &= bits - np.uint64(1)
+    return noted
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def gibbs_pass(  # type: ignore[no-untyped-def]
     starts,
     first,
-    last,
+    last_document,
     order,
     groups,
     words,
@@ -142,120 +130,56 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
     indices,
     values,
 ):
-    """Resample every token of documents first..last-1 once (collapsed Gibbs).
+    """Resample every token of documents first..last_document-1 once (collapsed Gibbs).
 
     Weight of topic k for word w: (n_dk + alpha) q_k with q_k = (n_wk + beta) / (n_k + W beta),
     without the token itself. Tokens are visited word by word, so that q is worked out once for all
-    tokens of a word; n_dk is summed over the topics that the document has, and alpha q over blocks.
-    A document's topics are listed in whole blocks of entries, of which those with a count of 0 are
-    free, and each token knows its entry, so that nothing is looked for but a topic that is new.
+    tokens of a word, and then kept up to date. Nothing is written while a token keeps its topic,
+    as most do: the processor is then at the next ones before this one's is known.
     Group g of `order` int64, tokens groups[g]..groups[g + 1]-1, has the word words[g], rising.
     `assigned` int32[tokens] and `totals` int32[K] are updated; `table` int32[W, K] is only read.
     Its changes go to `indices`, `values` int32[2 x tokens]; returns how many there are.
     """
     topics = totals.size
-    blocks = (topics + BLOCK - 1) // BLOCK
-    base, tokens = starts[first], starts[last] - starts[first]
-    begins, used, topic, count, by_token, documents = _list_topics(
-        starts, first, last, assigned, topics
-    )
-    # In the order of visits, so that memory is read as it lies.
-    entries = np.empty(tokens, dtype=np.uint32)
-    owners = np.empty(tokens, dtype=np.uint32)
-    for visit in range(tokens):
-        entries[visit] = by_token[INDEX(order[visit] - base)]
-        owners[visit] = documents[INDEX(order[visit] - base)]
-    share = np.zeros(blocks * BLOCK, dtype=np.float32)
-    sums = np.empty(blocks, dtype=np.float32)
-    weights = np.empty(topics + BLOCK, dtype=np.float32)
+    width = whole(topics)
+    counts, rows = _count_topics(starts, first, last_document, assigned, width)
+    share, sums = zeros(width, np.float32), zeros(width, np.float32)
+    before = np.zeros(LANES + 1, dtype=np.float32)
     inverse = np.empty(topics, dtype=np.float32)
-    row = np.empty(topics, dtype=np.int32)
-    changes = 0
-    one, zero = np.float32(1.0), np.float32(0.0)
+    row, seen = zeros(width, np.int32), zeros(width, np.int32)
+    one = np.float32(1.0)
     smoothing = np.float32(table.shape[0]) * beta
     for k in range(topics):
         inverse[k] = one / (np.float32(totals[k]) + smoothing)
+    noted = 0
     for group in range(words.size):
-        seen = table[words[group]]
+        cells = table[words[group]]
         for k in range(topics):
-            row[k] = seen[k]
-            share[k] = (np.float32(row[k]) + beta) * inverse[k]
-        everywhere = zero
-        for block in range(blocks):
-            sums[block] = _block_sum(share, block)
-            everywhere += sums[block]
-        changed = False
+            row[k] = seen[k] = cells[k]
+            share[k] = (np.float32(cells[k]) + beta) * inverse[k]
         for visit in range(groups[group], groups[group + 1]):
-            own = INDEX(owners[INDEX(visit)])
-            begin = INDEX(begins[own])
-            mine = INDEX(entries[INDEX(visit)])
-            old = INDEX(topic[mine])
-            local = zero
-            for block in range(INDEX(used[own])):
-                for lane in range(BLOCK):
-                    entry = INDEX(block) * INDEX(BLOCK) + INDEX(lane)
-                    weight = count[begin + entry] * share[INDEX(topic[begin + entry])]
-                    weights[entry] = weight
-                    local += weight
-            # Without the token itself.
+            token = INDEX(order[INDEX(visit)])
+            begin = INDEX(rows[token - INDEX(starts[first])])
+            old = INDEX(assigned[token])
             inverse_less = one / (np.float32(totals[old] - 1) + smoothing)
             share_less = (np.float32(row[old] - 1) + beta) * inverse_less
-            gone = share_less - share[old]
-            weight = (count[mine] - one) * share_less
-            local += weight - weights[mine - begin]
-            weights[mine - begin] = weight
-            uniform = np.float32(random_bits(state) >> np.uint64(40)) * np.float32(2.0**-24)
-            rest = uniform * (local + alpha * (everywhere + gone))
-            if rest < local:
-                entry = INDEX(0)
-                end = INDEX(used[own]) * INDEX(BLOCK) - INDEX(1)
-                while entry < end and rest >= weights[entry]:
-                    rest -= weights[entry]
-                    entry += INDEX(1)
-                place = begin + entry
-                new = INDEX(topic[place])
-                if new == old or count[place] == zero:  # the latter by rounding alone
-                    continue
-                count[mine] -= one
-            else:
-                share[old] += gone
-                sums[old // INDEX(BLOCK)] += gone
-                new = INDEX(_search(share, sums, topics, (rest - local) / alpha))
-                share[old] -= gone
-                sums[old // INDEX(BLOCK)] -= gone
-                if new == old:
-                    continue
-                count[mine] -= one
-                end = begin + INDEX(used[own]) * INDEX(BLOCK)
-                place = INDEX(_entry_for(topic, count, begin, end, new))
-                if place == end:
-                    used[own] += np.uint32(1)
-                topic[place] = new
-            count[place] += one
-            entries[INDEX(visit)] = place
-            changed = True
+            without = (counts[begin + old] - one + alpha) * share_less
+            new = _draw(counts, begin, alpha, share, old, without, sums, before, topics, state)
+            if new == old:
+                continue
+            assigned[token] = np.int32(new)
+            counts[begin + old] -= one
+            counts[begin + new] += one
             row[old] -= 1
             totals[old] -= 1
             inverse[old] = inverse_less
-            share[old] = share_less
-            sums[old // INDEX(BLOCK)] += gone
+            set_at(share, old, share_less)
             row[new] += 1
             totals[new] += 1
             inverse[new] = one / (np.float32(totals[new]) + smoothing)
-            more = (np.float32(row[new]) + beta) * inverse[new] - share[new]
-            share[new] += more
-            sums[new // INDEX(BLOCK)] += more
-            everywhere += gone + more
-        if not changed:
-            continue
-        for k in range(topics):
-            if row[k] != seen[k]:
-                indices[changes] = words[group] * topics + k
-                values[changes] = row[k] - seen[k]
-                changes += 1
-    for visit in range(tokens):
-        assigned[order[visit]] = topic[entries[visit]]
-    return changes
+            set_at(share, new, (np.float32(row[new]) + beta) * inverse[new])
+        noted = _note_changes(row, seen, words[group] * topics, indices, values, noted)
+    return noted
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -265,26 +189,28 @@ def _fold_in(words, assigned, phi, alpha, sweeps, state, mixture):  # type: igno
     The mean is over the second half of the sweeps, which is steadier than the last one alone.
     """
     topics = phi.shape[1]
-    blocks = (topics + BLOCK - 1) // BLOCK
-    weights = np.zeros(blocks * BLOCK, dtype=np.float32)
-    sums = np.empty(blocks, dtype=np.float32)
-    document = np.full(topics, alpha, dtype=np.float32)
+    width = whole(topics)
+    counts, sums = zeros(width, np.float32), zeros(width, np.float32)
+    before = np.zeros(LANES + 1, dtype=np.float32)
     one = np.float32(1.0)
+    shares = zeros(words.size * width, np.float32).reshape(words.size, width)
     for token in range(words.size):
+        for topic in range(topics):
+            shares[token, topic] = phi[words[token], topic]
         assigned[token] = np.int32(random_bits(state) % np.uint64(topics))
-        document[assigned[token]] += one
+        counts[assigned[token]] += one
     mixture[:] = np.float32(0.0)
     for sweep in range(sweeps):
         for token in range(words.size):
-            row = phi[words[token]]
-            document[assigned[token]] -= one
-            for topic in range(topics):
-                weights[topic] = document[topic] * row[topic]
-            assigned[token] = _draw(weights, sums, topics, state)
-            document[assigned[token]] += one
+            old, share = INDEX(assigned[token]), shares[token]
+            without = (counts[old] - one + alpha) * share[old]
+            new = _draw(counts, INDEX(0), alpha, share, old, without, sums, before, topics, state)
+            assigned[token] = np.int32(new)
+            set_at(counts, old, counts[old] - one)
+            set_at(counts, new, counts[new] + one)
         if sweep >= sweeps // 2:
             for topic in range(topics):
-                mixture[topic] += document[topic]
+                mixture[topic] += counts[topic] + alpha
     scale = np.float32((sweeps - sweeps // 2) * (words.size + topics * alpha))
     for topic in range(topics):
         mixture[topic] /= scale
