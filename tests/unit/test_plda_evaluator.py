@@ -42,11 +42,28 @@ def test_equal_topics_score_as_one_unigram_model(workload: Plda) -> None:
 def test_the_first_half_tells_which_topic_the_second_half_has(tmp_path: Path) -> None:
     # Two topics over two words each; every document stays within one topic, so its second half has
     # p = 1/2 a word; not knowing the topic it would be 1/4.
+    workload = of_heldout(tmp_path, [[0, 1] * 40, [2, 3] * 40])
+    model = model_of(np.array([[1000, 0], [1000, 0], [0, 1000], [0, 1000]]))
+    assert workload.evaluator().evaluate(model)["heldout_loglik"] == pytest.approx(
+        np.log(0.5), abs=0.01
+    )
+
+
+def test_a_document_of_one_word_has_no_first_half_to_tell(tmp_path: Path) -> None:
+    workload = of_heldout(tmp_path, [[0], [3]])
+    model = model_of(np.array([[1000, 0], [1000, 0], [0, 1000], [0, 1000]]))
+    assert workload.evaluator().evaluate(model)["heldout_loglik"] == pytest.approx(
+        np.log(0.25), abs=0.01
+    )
+
+
+def of_heldout(cache_dir: Path, documents: list[list[int]]) -> Plda:
+    """Two topics, and documents over four words that are all held out."""
     corpus = {
-        "words": np.array([0, 1] * 40 + [2, 3] * 40, np.int32),
-        "offsets": np.array([0, 80, 160], np.int64),
+        "words": np.array([word for document in documents for word in document], np.int32),
+        "offsets": np.cumsum([0, *map(len, documents)]).astype(np.int64),
         "train_documents": np.zeros(0, np.int32),
-        "heldout_documents": np.arange(2, dtype=np.int32),
+        "heldout_documents": np.arange(len(documents), dtype=np.int32),
         "vocabulary": np.array(list("abcd")),
     }
     workload = Plda(
@@ -59,14 +76,11 @@ def test_the_first_half_tells_which_topic_the_second_half_has(tmp_path: Path) ->
         heldout_fraction=0.5,
         fold_in_sweeps=20,
         seed=0,
-        cache_dir=tmp_path,
+        cache_dir=cache_dir,
     )
     publish(workload.prepared_dir, lambda: corpus)
     workload.prepare()
-    model = model_of(np.array([[1000, 0], [1000, 0], [0, 1000], [0, 1000]]))
-    assert workload.evaluator().evaluate(model)["heldout_loglik"] == pytest.approx(
-        np.log(0.5), abs=0.01
-    )
+    return workload
 
 
 def test_same_model_same_score(workload: Plda) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy.stats import chi2
 
 from workloads.plda.compilation import load_kernels
@@ -32,7 +33,9 @@ def log_joint(documents: list[list[int]], topics: tuple[int, ...], words: int, k
     return log_p - sum(lgamma(total + words * BETA) for total in by_topic.sum(axis=1))
 
 
-def sampled(kernels, documents: list[list[int]], k: int, samples: int) -> np.ndarray:
+def sampled(
+    kernels, documents: list[list[int]], k: int, samples: int, alpha: float = ALPHA
+) -> np.ndarray:
     """Topics of all tokens, after every eighth sweep: int32[samples, tokens]."""
     words = np.array([word for document in documents for word in document], np.int32)
     starts = np.cumsum([0, *map(len, documents)]).astype(np.int64)
@@ -56,7 +59,7 @@ def sampled(kernels, documents: list[list[int]], k: int, samples: int) -> np.nda
             assigned,
             table,
             totals,
-            np.float32(ALPHA),
+            np.float32(alpha),
             np.float32(BETA),
             state,
             *changes,
@@ -111,6 +114,54 @@ def test_words_that_recur_over_several_blocks_of_topics(tmp_path: Path) -> None:
     assert_fits(np.array([(found == kind).sum() for kind in kinds]), wanted)
     for token in range(4):
         assert_fits(np.bincount(kept[:, token], minlength=k), np.full(k, 1 / k))
+
+
+def test_a_small_alpha_is_not_lost_beside_a_count(tmp_path: Path) -> None:
+    # A token alone in its document and alone of its word is of either topic with equal probability.
+    kept = sampled(load_kernels(tmp_path), [[0]], 2, 4_000, alpha=1e-8)
+    assert_fits(np.bincount(kept[:, 0], minlength=2), np.array([0.5, 0.5]))
+
+
+@pytest.mark.parametrize("topics", [33, 100, 1000])
+def test_topics_are_drawn_in_proportion_to_their_weights(tmp_path: Path, topics: int) -> None:
+    kernels = load_kernels(tmp_path)
+    draw = kernels._draw
+    rng = np.random.default_rng(topics)
+    width = kernels.vectors.whole(topics)
+    # Whole numbers, whose sums are exact; a quarter of the weights are 0.
+    share = np.zeros(width, np.float32)
+    share[:topics] = rng.integers(0, 4, topics)
+    counts = np.zeros(2 * width, np.float32)
+    counts[width : width + topics] = rng.integers(0, 5, topics)
+    old, without = 7, np.float32(3.0)
+
+    @njit
+    def drawn(times):
+        sums, before = np.empty(width, np.float32), np.zeros(17, np.float32)
+        state, found = np.ones(1, np.uint64), np.zeros(topics, np.int64)
+        for _ in range(times):
+            place, alpha = np.uintp(width), np.float32(1.0)
+            found[
+                draw(
+                    counts,
+                    place,
+                    alpha,
+                    share,
+                    np.uintp(old),
+                    without,
+                    sums,
+                    before,
+                    topics,
+                    state,
+                )
+            ] += 1
+        return found
+
+    weights = (counts[width : width + topics] + 1) * share[:topics]
+    weights[old] = without
+    found = drawn(200 * topics)
+    assert not found[weights == 0].any()
+    assert_fits(found[weights > 0], weights[weights > 0] / weights.sum())
 
 
 def shared(topics: np.ndarray) -> np.ndarray:

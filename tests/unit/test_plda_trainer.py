@@ -115,6 +115,12 @@ def test_minibatches_cover_all_documents_in_about_equal_parts() -> None:
     assert minibatch_bounds(starts, 1).tolist() == [0, 1, 2, 3, 4, 5, 6]
 
 
+def test_minibatches_hold_no_more_documents_than_they_may() -> None:
+    starts = np.array([0, 10, 20, 30, 30, 30, 30, 30, 60], np.int64)
+    assert minibatch_bounds(starts, 30, 2).tolist() == [0, 2, 3, 5, 7, 8]
+    assert minibatch_bounds(starts, 30, 100).tolist() == [0, 3, 8]
+
+
 def test_nothing_is_compiled_while_the_clock_runs(workload: Plda) -> None:
     # prepare() and warm_up() compile for certain argument types; a second signature would mean that
     # a real call brought others and compiled anew.

@@ -18,19 +18,21 @@ def load_kernels(cache_dir: Path, module: str = "kernels") -> ModuleType:
     is set.
 
     numba looks for the folder when a function is decorated, hence the import in here: a default
-    beside the source would fail in an installation that cannot be written. It compiles anew when
-    the file of a function changes, not when one does from which that function takes others: the
-    folder has a name for all of them.
+    beside the source would fail in an installation that cannot be written. Of a function's sources
+    it looks at its own file alone, so the folder's name stands for all files of compiled code.
     """
     from numba.core import config
 
-    folder = os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir / "numba" / _digest()))
-    config.CACHE_DIR = folder  # numba may have read its settings before
-    return import_module(f"workloads.plda.{module}")
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR", cache_dir / "numba"))
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder / _digest())
+    try:
+        return import_module(f"workloads.plda.{module}")
+    finally:
+        config.CACHE_DIR = before
 
 
 def _digest() -> str:
-    """Eight digits that change with any file of compiled code."""
+    """Eight hex digits that change with any file of compiled code."""
     here = Path(__file__).parent
     sources = [here / "vectors.py", *sorted(here.glob("*kernels.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
@@ -48,5 +50,5 @@ def compile_kernels(kernels: ModuleType, topics: int) -> None:
     table.flags.writeable = False
     changes = np.empty((2, 4), np.int32)
     kernels.gibbs_pass(starts, 0, 1, *seen, assigned, table, totals, alpha, beta, state, *changes)
-    phi = np.full((1, topics), 1.0, np.float32)
-    kernels.completion_loglik(words, starts, phi, alpha, 2, state)
+    phi = np.ones((1, kernels.vectors.whole(topics)), np.float32)
+    kernels.completion_loglik(words, starts, phi, topics, alpha, 2, state)

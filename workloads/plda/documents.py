@@ -79,8 +79,10 @@ def shard(folder: Path, seed: int, worker: int, workers: int) -> Documents:
     return read_documents(folder, order[owner == worker])
 
 
-def minibatch_bounds(starts: NDArray[np.int64], minibatch_tokens: int) -> NDArray[np.int64]:
-    """Cut documents into runs of about `minibatch_tokens` tokens each.
+def minibatch_bounds(
+    starts: NDArray[np.int64], minibatch_tokens: int, most_documents: int | None = None
+) -> NDArray[np.int64]:
+    """Cut documents into runs of about `minibatch_tokens` tokens each, `most_documents` at most.
 
     Returns the first document of every run and the number of documents: int64[runs + 1], strictly
     increasing. A shard that is not empty has at least one run.
@@ -88,7 +90,11 @@ def minibatch_bounds(starts: NDArray[np.int64], minibatch_tokens: int) -> NDArra
     runs = max(1, round(int(starts[-1]) / minibatch_tokens))
     targets = np.arange(1, runs) * starts[-1] / runs
     inner = np.searchsorted(starts, targets)
-    return np.unique(np.concatenate(([0], inner, [starts.size - 1])))
+    bounds = np.unique(np.concatenate(([0], inner, [starts.size - 1])))
+    if most_documents is None:
+        return bounds
+    further = [np.arange(*run, most_documents) for run in pairwise(bounds)]
+    return np.unique(np.concatenate([bounds, *further]))
 
 
 def visits(documents: Documents, first: int, last: int) -> Visits:

@@ -45,6 +45,7 @@ class PldaEvaluator:
             self._documents.words,
             self._documents.starts,
             self._phi(model),
+            settings.topics,
             np.float32(settings.alpha),
             settings.fold_in_sweeps,
             state,
@@ -63,7 +64,10 @@ class PldaEvaluator:
         counts = model[:-topics].reshape(-1, topics)
         # Of several servers' shards, the model's own totals may be those of another version.
         totals = counts.sum(axis=0).astype(np.float32) + np.float32(counts.shape[0]) * beta
-        return np.asarray((counts.astype(np.float32) + beta) / totals, dtype=np.float32)
+        phi = np.zeros((counts.shape[0], self._kernels.vectors.whole(topics)), np.float32)
+        np.add(counts, beta, out=phi[:, :topics])
+        phi[:, :topics] /= totals
+        return phi
 
 
 def describe_topics(counts: NDArray[np.int32], vocabulary: NDArray[np.str_]) -> str:

@@ -10,24 +10,11 @@ import math
 import numpy as np
 from numba import njit
 
-from workloads.plda.vectors import (
-    LANES,
-    at_most,
-    differing,
-    last,
-    load,
-    lowest,
-    put,
-    running_sums,
-    set_at,
-    splat,
-    store,
-    whole,
-    zeros,
-)
+from workloads.plda import vectors
+from workloads.plda.vectors import LANES
 
 INDEX = np.uintp
-"""Unsigned: a negative index need not be looked for, which makes the loop a sixth faster."""
+"""Unsigned: a negative index need not be looked for."""
 
 
 @njit(inline="always", nogil=True, cache=True, fastmath=True)
@@ -44,29 +31,32 @@ def random_bits(state):  # type: ignore[no-untyped-def]
 def _draw(counts, begin, alpha, share, old, without, sums, before, topics, state):  # type: ignore[no-untyped-def]
     """Draw topic k in proportion to (counts[begin + k] + alpha) share[k]; `old` weighs `without`.
 
-    `counts` and `share` are float32 in whole vectors, `share` 0 where no topic is. Weights add up
-    down the lanes, then across them, so that the lane and the topic in it are found by counting
-    the sums that are passed: no branch, and few additions that wait for each other. `sums`, as
-    long as `share`, and `before` [LANES + 1], which begins with 0, are scratch.
+    `counts` and `share` are float32 in whole vectors, `share` 0 where no topic is; `old`, a topic,
+    and `begin` are unsigned. Weights add up down the lanes, then across them, so that the lane and
+    the topic in it are found by counting the sums that are passed: the search has no branches, and
+    few additions wait for each other. Scratch: `sums` float32, as long as `share`, and `before`
+    float32[LANES + 1], whose first is 0. `state` is uint64[1].
     """
-    prior = splat(alpha)
-    weights = splat(np.float32(0.0))
+    prior = vectors.splat(alpha)
+    weights = vectors.splat(np.float32(0.0))
     for block in range(share.size // LANES):
         at = INDEX(block * LANES)
-        weight = (load(counts, begin + at) + prior) * load(share, at)
-        weights = weights + put(weight, old - at, without)
-        store(sums, at, weights)
-    across = running_sums(weights)
-    store(before, INDEX(1), across)
+        weight = (vectors.load(counts, begin + at) + prior) * vectors.load(share, at)
+        weights = weights + vectors.put(weight, old - at, without)
+        vectors.store(sums, at, weights)
+    across = vectors.running_sums(weights)
+    vectors.store(before, INDEX(1), across)
     uniform = np.float32(random_bits(state) >> np.uint64(40)) * np.float32(2.0**-24)
-    rest = uniform * last(across)
-    lane = min(at_most(across, rest), INDEX(LANES - 1))
+    rest = uniform * vectors.last(across)
+    lane = min(vectors.at_most(across, rest), INDEX(LANES - 1))
     rest -= before[lane]
     passed = INDEX(0)
     for block in range(share.size // LANES - 1):
         passed += INDEX(sums[INDEX(block * LANES) + lane] <= rest)
     topic = passed * INDEX(LANES) + lane
-    return topic if topic < INDEX(topics) else old  # beyond by rounding alone
+    # By rounding, as sums across are no sums of those down, one in some 10 million draws is of a
+    # neighbor or, beyond all topics, of none.
+    return topic if topic < INDEX(topics) else old
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -83,15 +73,16 @@ def initial_topics(ids, starts, key, topics):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _count_topics(starts, first, last_document, assigned, width):  # type: ignore[no-untyped-def]
-    """Count each document's topics, a row of `width` each, one row after another: float32.
+def _count_topics(starts, first, last, assigned, width):  # type: ignore[no-untyped-def]
+    """Count each document's topics, a row of `width` each, one row after another: float32, exact
+    up to 2^24 tokens of a document.
 
     Also returns where the row of each token begins: int64[tokens].
     """
     base = starts[first]
-    counts = zeros((last_document - first) * width, np.float32)
-    rows = np.empty(starts[last_document] - base, dtype=np.int64)
-    for document in range(first, last_document):
+    counts = vectors.zeros((last - first) * width, np.float32)
+    rows = np.empty(starts[last] - base, dtype=np.int64)
+    for document in range(first, last):
         begin = (document - first) * width
         for token in range(starts[document], starts[document + 1]):
             counts[INDEX(begin + assigned[token])] += np.float32(1.0)
@@ -101,11 +92,14 @@ def _count_topics(starts, first, last_document, assigned, width):  # type: ignor
 
 @njit(inline="always", nogil=True, cache=True, fastmath=True)
 def _note_changes(row, seen, cell, indices, values, noted):  # type: ignore[no-untyped-def]
-    """Append where a word's counts differ from those seen; `cell` is its first index."""
+    """Append where a word's counts differ from those seen, int32 in whole vectors both.
+
+    `cell` is the index of its first count. Returns how many changes are noted now.
+    """
     for at in range(0, row.size, LANES):
-        bits = differing(load(row, INDEX(at)), load(seen, INDEX(at)))
+        bits = vectors.differing(vectors.load(row, INDEX(at)), vectors.load(seen, INDEX(at)))
         while bits:
-            topic = INDEX(at) + lowest(bits)
+            topic = INDEX(at) + vectors.lowest(bits)
             indices[noted] = cell + topic
             values[noted] = row[topic] - seen[topic]
             noted += 1
@@ -117,7 +111,7 @@ def _note_changes(row, seen, cell, indices, values, noted):  # type: ignore[no-u
 def gibbs_pass(  # type: ignore[no-untyped-def]
     starts,
     first,
-    last_document,
+    last,
     order,
     groups,
     words,
@@ -130,23 +124,24 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
     indices,
     values,
 ):
-    """Resample every token of documents first..last_document-1 once (collapsed Gibbs).
+    """Resample every token of documents first..last-1 once (collapsed Gibbs).
 
     Weight of topic k for word w: (n_dk + alpha) q_k with q_k = (n_wk + beta) / (n_k + W beta),
     without the token itself. Tokens are visited word by word, so that q is worked out once for all
-    tokens of a word, and then kept up to date. Nothing is written while a token keeps its topic,
-    as most do: the processor is then at the next ones before this one's is known.
+    tokens of a word, and then kept up to date. No count is written while a token keeps its topic:
+    the processor is then at the next ones before this one's is known. A row of K counts is made
+    for each document.
     Group g of `order` int64, tokens groups[g]..groups[g + 1]-1, has the word words[g], rising.
     `assigned` int32[tokens] and `totals` int32[K] are updated; `table` int32[W, K] is only read.
     Its changes go to `indices`, `values` int32[2 x tokens]; returns how many there are.
     """
     topics = totals.size
-    width = whole(topics)
-    counts, rows = _count_topics(starts, first, last_document, assigned, width)
-    share, sums = zeros(width, np.float32), zeros(width, np.float32)
+    width = vectors.whole(topics)
+    counts, rows = _count_topics(starts, first, last, assigned, width)
+    share, sums = vectors.zeros(width, np.float32), vectors.zeros(width, np.float32)
     before = np.zeros(LANES + 1, dtype=np.float32)
     inverse = np.empty(topics, dtype=np.float32)
-    row, seen = zeros(width, np.int32), zeros(width, np.int32)
+    row, seen = vectors.zeros(width, np.int32), vectors.zeros(width, np.int32)
     one = np.float32(1.0)
     smoothing = np.float32(table.shape[0]) * beta
     for k in range(topics):
@@ -163,7 +158,8 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
             old = INDEX(assigned[token])
             inverse_less = one / (np.float32(totals[old] - 1) + smoothing)
             share_less = (np.float32(row[old] - 1) + beta) * inverse_less
-            without = (counts[begin + old] - one + alpha) * share_less
+            others = np.float32(np.int32(counts[begin + old]) - 1)  # a small alpha is not lost
+            without = (others + alpha) * share_less
             new = _draw(counts, begin, alpha, share, old, without, sums, before, topics, state)
             if new == old:
                 continue
@@ -173,41 +169,37 @@ def gibbs_pass(  # type: ignore[no-untyped-def]
             row[old] -= 1
             totals[old] -= 1
             inverse[old] = inverse_less
-            set_at(share, old, share_less)
+            vectors.set_at(share, old, share_less)
             row[new] += 1
             totals[new] += 1
             inverse[new] = one / (np.float32(totals[new]) + smoothing)
-            set_at(share, new, (np.float32(row[new]) + beta) * inverse[new])
+            vectors.set_at(share, new, (np.float32(row[new]) + beta) * inverse[new])
         noted = _note_changes(row, seen, words[group] * topics, indices, values, noted)
     return noted
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _fold_in(words, assigned, phi, alpha, sweeps, state, mixture):  # type: ignore[no-untyped-def]
+def _fold_in(words, assigned, phi, topics, alpha, sweeps, state, mixture):  # type: ignore[no-untyped-def]
     """Sample a text's topics with phi fixed; `mixture` float32[K] gets its mean topic shares.
 
     The mean is over the second half of the sweeps, which is steadier than the last one alone.
     """
-    topics = phi.shape[1]
-    width = whole(topics)
-    counts, sums = zeros(width, np.float32), zeros(width, np.float32)
+    width = phi.shape[1]
+    counts, sums = vectors.zeros(width, np.float32), vectors.zeros(width, np.float32)
     before = np.zeros(LANES + 1, dtype=np.float32)
     one = np.float32(1.0)
-    shares = zeros(words.size * width, np.float32).reshape(words.size, width)
     for token in range(words.size):
-        for topic in range(topics):
-            shares[token, topic] = phi[words[token], topic]
         assigned[token] = np.int32(random_bits(state) % np.uint64(topics))
         counts[assigned[token]] += one
     mixture[:] = np.float32(0.0)
     for sweep in range(sweeps):
         for token in range(words.size):
-            old, share = INDEX(assigned[token]), shares[token]
-            without = (counts[old] - one + alpha) * share[old]
+            old, share = INDEX(assigned[token]), phi[words[token]]
+            without = (np.float32(np.int32(counts[old]) - 1) + alpha) * share[old]
             new = _draw(counts, INDEX(0), alpha, share, old, without, sums, before, topics, state)
             assigned[token] = np.int32(new)
-            set_at(counts, old, counts[old] - one)
-            set_at(counts, new, counts[new] + one)
+            vectors.set_at(counts, old, counts[old] - one)
+            vectors.set_at(counts, new, counts[new] + one)
         if sweep >= sweeps // 2:
             for topic in range(topics):
                 mixture[topic] += counts[topic] + alpha
@@ -217,19 +209,19 @@ def _fold_in(words, assigned, phi, alpha, sweeps, state, mixture):  # type: igno
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def completion_loglik(words, starts, phi, alpha, sweeps, state):  # type: ignore[no-untyped-def]
+def completion_loglik(words, starts, phi, topics, alpha, sweeps, state):  # type: ignore[no-untyped-def]
     """Score documents by completion: fold in each first half, sum log p of each second half.
 
-    `phi` is float32[W, K], columns adding up to 1. Returns (sum of log p, tokens scored).
+    `phi` is float32[W, K in whole vectors], columns adding up to 1, or to 0 beyond the `topics`.
+    Returns (sum of log p, tokens scored).
     """
-    topics = phi.shape[1]
     mixture = np.empty(topics, dtype=np.float32)
     assigned = np.empty(np.max(np.diff(starts)), dtype=np.int32)
     loglik, scored = 0.0, 0
     for index in range(starts.size - 1):
         begin, end = starts[index], starts[index + 1]
         middle = begin + (end - begin) // 2
-        _fold_in(words[begin:middle], assigned, phi, alpha, sweeps, state, mixture)
+        _fold_in(words[begin:middle], assigned, phi, topics, alpha, sweeps, state, mixture)
         for token in range(middle, end):
             row = phi[words[token]]
             likelihood = np.float32(0.0)

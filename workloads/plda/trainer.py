@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from workloads.plda.workload import Plda
 
 
+MOST_ROW_BYTES = 1 << 28
+"""A minibatch holds no more documents than whose topic counts, 4 K bytes each, take so much."""
+
+
 class PldaTrainer:
     """Samples one minibatch of documents a call, against the worker's view, which is left alone.
 
@@ -48,7 +52,8 @@ class PldaTrainer:
             )
         key = key64(settings.seed, Purpose.INITIAL_MODEL)
         self.assigned = self._kernels.initial_topics(ids, starts, key, settings.topics)
-        bounds = minibatch_bounds(starts, settings.minibatch_tokens)
+        most = max(1, MOST_ROW_BYTES // (4 * settings.topics))
+        bounds = minibatch_bounds(starts, settings.minibatch_tokens, most)
         self.minibatches = len(bounds) - 1
         self._cuts = list(pairwise(bounds))
         self._next = 0

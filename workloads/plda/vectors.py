@@ -1,7 +1,8 @@
 """Vectors of 16 numbers in code compiled by numba: one register, or as many as a processor needs.
 
 numba leaves vectors to the compiler's guess; here LLVM's own vector types are named, so that sums
-that run along a vector, and searches in them, need no branch. Only for code compiled by numba.
+that run along a vector, and searches in them, need no branch. Only for code compiled by numba, but
+for `whole`; what reads or writes 16 numbers of an array takes it that they are all within it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 LANES = 16
 _BYTES = 64
 """A whole vector of float32: reading one that begins elsewhere touches two lines of the cache."""
 _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
-_NUMBERS = ir.VectorType(_I32, LANES)
+_LANE_NUMBERS = ir.VectorType(_I32, LANES)
 _Code = tuple[Any, Callable[..., Any]]
 
 
@@ -39,18 +40,18 @@ class _VectorModel(models.PrimitiveModel):
 
 
 def _emit(build: Callable[..., Any]) -> Callable[..., Any]:
-    """Return code for numba that ends in what `build(builder, *values)` writes."""
+    """Return numba's code generator for an operation that `build(builder, *values)` writes."""
     return lambda _context, builder, _signature, values: build(builder, *values)
 
 
 def _lanes(numbers: range) -> Any:
-    return ir.Constant(_NUMBERS, list(numbers))
+    return ir.Constant(_LANE_NUMBERS, list(numbers))
 
 
 def _splat(builder: Any, value: Any) -> Any:
     empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
     first = builder.insert_element(empty, value, _I32(0))
-    return builder.shuffle_vector(first, empty, ir.Constant(_NUMBERS, [0] * LANES))
+    return builder.shuffle_vector(first, empty, ir.Constant(_LANE_NUMBERS, [0] * LANES))
 
 
 def _address(context: Any, builder: Any, array: Any, value: Any, at: Any) -> Any:
@@ -59,9 +60,15 @@ def _address(context: Any, builder: Any, array: Any, value: Any, at: Any) -> Any
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
+def _is_plain(array: Any) -> bool:
+    return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
+
+
 @intrinsic
-def load(_typing: Any, array: Any, at: Any) -> _Code:
-    """Return array[at : at + 16]; `array` has one dimension."""
+def load(_typing: Any, array: Any, at: Any) -> _Code | None:
+    """Return array[at : at + 16]; `array` has one dimension, without strides."""
+    if not _is_plain(array):
+        return None
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.load(_address(context, builder, signature.args[0], *values), align=4)
@@ -70,8 +77,10 @@ def load(_typing: Any, array: Any, at: Any) -> _Code:
 
 
 @intrinsic
-def store(_typing: Any, array: Any, at: Any, vector: Any) -> _Code:
-    """Do array[at : at + 16] = vector."""
+def store(_typing: Any, array: Any, at: Any, vector: Any) -> _Code | None:
+    """Do array[at : at + 16] = vector; `array` has one dimension, without strides."""
+    if not _is_plain(array):
+        return None
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         place = _address(context, builder, signature.args[0], *values[:2])
@@ -97,21 +106,28 @@ def _times(_typing: Any, left: Any, right: Any) -> _Code:
     return left(left, right), _emit(lambda builder, *values: builder.fmul(*values))
 
 
+def _are_floats(left: Any, right: Any) -> bool:
+    return left == right and isinstance(left, Vector) and isinstance(left.element, types.Float)
+
+
 @overload(operator.add)
 def _add(left, right):  # type: ignore[no-untyped-def]
     """Add vectors of floats."""
-    return (lambda left, right: _plus(left, right)) if isinstance(left, Vector) else None
+    return (lambda left, right: _plus(left, right)) if _are_floats(left, right) else None
 
 
 @overload(operator.mul)
 def _multiply(left, right):  # type: ignore[no-untyped-def]
     """Multiply vectors of floats."""
-    return (lambda left, right: _times(left, right)) if isinstance(left, Vector) else None
+    return (lambda left, right: _times(left, right)) if _are_floats(left, right) else None
 
 
 @intrinsic
 def put(_typing: Any, vector: Any, lane: Any, value: Any) -> _Code:
-    """Return the vector with `value` in that lane; with a lane that is none of the 16, as it is."""
+    """Return the vector with `value` in that lane; as it is, where none of the 16 has the number.
+
+    Of the number, uint64, the lower 32 bits count.
+    """
 
     def build(builder: Any, vector: Any, lane: Any, value: Any) -> Any:
         place = _splat(builder, builder.trunc(lane, _I32))
@@ -123,7 +139,7 @@ def put(_typing: Any, vector: Any, lane: Any, value: Any) -> _Code:
 
 @intrinsic
 def running_sums(_typing: Any, vector: Any) -> _Code:
-    """Return in each lane the sum of the lanes up to it; of floats, none negative."""
+    """Return in each lane the sum of the lanes up to it; of floats."""
 
     def build(builder: Any, sums: Any) -> Any:
         zeros = ir.Constant(sums.type, [0.0] * LANES)
@@ -139,7 +155,7 @@ def running_sums(_typing: Any, vector: Any) -> _Code:
 
 @intrinsic
 def last(_typing: Any, vector: Any) -> _Code:
-    """Return the number in the last lane."""
+    """Return what the last lane holds."""
     build = _emit(lambda builder, value: builder.extract_element(value, _I32(LANES - 1)))
     return vector.element(vector), build
 
@@ -173,7 +189,7 @@ def lowest(_typing: Any, bits: Any) -> _Code:
 
 
 @intrinsic
-def _begin(_typing: Any, array: Any) -> _Code:
+def _address_of(_typing: Any, array: Any) -> _Code:
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
         return builder.ptrtoint(data, _I64)
@@ -181,23 +197,25 @@ def _begin(_typing: Any, array: Any) -> _Code:
     return types.uint64(array), build
 
 
-@njit(nogil=True)
+@njit
 def zeros(size, dtype):  # type: ignore[no-untyped-def]
-    """Return zeros of four bytes each that begin where a vector should."""
+    """Return zeros, float32[size] or int32[size], that begin at a multiple of 64 bytes."""
     room = np.zeros(size + LANES, dtype)
-    skipped = (_BYTES - _begin(room) % _BYTES) % _BYTES // 4
+    skipped = (_BYTES - _address_of(room) % _BYTES) % _BYTES // 4
     return room[skipped : skipped + size]
 
 
-@njit(inline="always")
+@register_jitable
 def whole(size):  # type: ignore[no-untyped-def]
-    """Return the smallest multiple of 16 that is at least `size`."""
+    """Return the smallest multiple of 16 that is at least `size`; for any code."""
     return (size + LANES - 1) // LANES * LANES
 
 
 @njit(inline="always")
 def set_at(array, index, value):  # type: ignore[no-untyped-def]
     """Do array[index] = value by writing its whole vector, as the next to read it does so.
+
+    `array` holds whole vectors, `index` is unsigned.
 
     A processor hands on what was just written only to a read of no more than that.
     """
