@@ -53,31 +53,28 @@ class MedianInterval:
         return median, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
-@dataclass(frozen=True)
-class OnTimeGrid:
-    """Curves sampled on one time grid: the last value holds until the next snapshot.
+class OnCommonTimes:
+    """Curves at all times at which one of them changes or ends: a value holds until the next one.
 
     Takes columns run_id, elapsed_s, value and each run's end in seconds; returns one row a run
-    (index) and one column a grid time, NaN before the first snapshot and past the run's end.
+    (index) and one column a time, NaN before the first snapshot and past the run's end.
     """
 
-    step_s: float = 0.2
-
     def __call__(self, curves: pd.DataFrame, ends_s: pd.Series) -> pd.DataFrame:
-        grid = np.arange(0.0, ends_s.max() + 1e-9, self.step_s)
+        times_s = np.unique(np.concatenate([curves["elapsed_s"], ends_s]))
         rows = {
-            run_id: _hold(curve["elapsed_s"].to_numpy(), curve["value"].to_numpy(), grid, end_s)
+            run_id: _hold(curve["elapsed_s"].to_numpy(), curve["value"].to_numpy(), times_s, end_s)
             for run_id, end_s in ends_s.items()
             for curve in [curves[curves["run_id"] == run_id]]
         }
-        return pd.DataFrame.from_dict(rows, orient="index", columns=grid)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=times_s)
 
 
 @dataclass(frozen=True)
 class ConvergenceBand:
     """Median curve with its interval, where every run still has a value.
 
-    Takes what OnTimeGrid returns; gives columns time_s, median, low, high, n.
+    Takes what OnCommonTimes returns; gives columns time_s, median, low, high, n.
     """
 
     interval: MedianInterval = MedianInterval()
@@ -175,11 +172,11 @@ class PerformanceProfile:
 
 
 def _hold(
-    times_s: NDArray[np.float64],
+    changes_s: NDArray[np.float64],
     values: NDArray[np.float64],
-    grid: NDArray[np.float64],
+    times_s: NDArray[np.float64],
     end_s: float,
 ) -> NDArray[np.float64]:
-    last = np.searchsorted(times_s, grid, side="right") - 1
-    known = (last >= 0) & (grid <= end_s + 1e-9)
+    last = np.searchsorted(changes_s, times_s, side="right") - 1
+    known = (last >= 0) & (times_s <= end_s)
     return np.where(known, values[np.maximum(last, 0)] if len(values) else np.nan, np.nan)

@@ -55,6 +55,8 @@ class EvaluatorProcess:
             last = lines[-1] if lines else "no output"
             if status == NO_DATA:
                 raise RunFailed(last)
+            if status == -signal.SIGKILL:
+                raise RunFailed("the evaluator was killed by SIGKILL, as where memory runs out")
             raise RunFailed(f"the evaluator ended with status {status}: {last} (see {self._log})")
         return False
 

@@ -16,7 +16,7 @@ from analysis.iterations import with_iterations
 from analysis.load import Recorded
 from analysis.numbers import interval, known, repetitions
 from analysis.stats import ENOUGH_RUNS, MedianInterval, PairedRatio
-from analysis.variants import look_of
+from analysis.variants import Look, look_of
 
 WITHOUT, HALVED = "none", "halved"  # networks of the runs
 CLAIM = "halving the bandwidth of 10 % of the workers raises the iterations to converge by 35 %"
@@ -36,7 +36,8 @@ def draw(recorded: Recorded) -> Figure:
     for place, ((_, variant), ratios) in enumerate(rows.items()):
         _row(axis, place, ratios, variant)
     names = [_name(*key, ratios) for key, ratios in rows.items()]
-    _axes(axis, names, np.concatenate(list(rows.values())))
+    first = look_of(next(variant for _, variant in rows))
+    _axes(axis, names, np.concatenate(list(rows.values())), first)
     figure.legend(loc="outside upper center", ncols=2, fontsize=6.5)
     return figure
 
@@ -121,7 +122,8 @@ def _name(workload: str, variant: str, ratios: np.ndarray[Any, Any]) -> str:
     return f"{workload}\n{variant}\n({repetitions(len(ratios))}){note}"
 
 
-def _axes(axis: Axes, names: list[str], ratios: np.ndarray[Any, Any]) -> None:
+def _axes(axis: Axes, names: list[str], ratios: np.ndarray[Any, Any], look: Look) -> None:
+    """Axes, and a legend in the look of the first row."""
     finite = ratios[np.isfinite(ratios)]
     ends = [1.0, paper.HALVING_ITERATIONS, *finite]
     margin = 0.06 * (max(ends) - min(ends))
@@ -131,8 +133,9 @@ def _axes(axis: Axes, names: list[str], ratios: np.ndarray[Any, Any]) -> None:
     axis.axvline(
         paper.HALVING_ITERATIONS, color="black", linestyle=":", linewidth=1.1, label=reported
     )
-    axis.plot([], [], "o", color="0.5", alpha=0.5, markersize=3, label="a pair of runs")
-    axis.plot([], [], "s-", color="0.3", markersize=4, label="median, 95 % interval")
+    axis.plot([], [], "o", color=look.color, alpha=0.4, markersize=3, label="a pair of runs")
+    label = "median, 95 % interval"
+    axis.plot([], [], marker=look.marker, color=look.color, markersize=6, lw=1.4, label=label)
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(visible=False, axis="y")

@@ -16,7 +16,7 @@ from analysis import style
 from analysis.findings import AHEAD, Finding, ahead, ratio
 from analysis.load import Recorded, metric_curves
 from analysis.numbers import interval, known, repetitions
-from analysis.stats import ConvergenceBand, MedianInterval, OnTimeGrid, PairedSpeedup
+from analysis.stats import ConvergenceBand, MedianInterval, OnCommonTimes, PairedSpeedup
 from analysis.variants import look_of
 
 PAPER = "MLfabric converges ahead of the state of the art in every setting shown"
@@ -108,7 +108,7 @@ def add_panel(axis: Axes, runs: pd.DataFrame, title: str) -> None:
 
 
 def _policy_line(axis: Axes, runs: pd.DataFrame, policy: str) -> None:
-    sampled = OnTimeGrid()(metric_curves(runs), runs.set_index("run_id")["elapsed_s"])
+    sampled = OnCommonTimes()(metric_curves(runs), runs.set_index("run_id")["elapsed_s"])
     band = ConvergenceBand()(sampled)
     color = look_of(policy).color
     look: dict[str, Any] = {

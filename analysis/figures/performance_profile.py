@@ -81,8 +81,8 @@ def findings(numbers: dict[str, Any]) -> list[Finding]:
     best = max(rivals, key=lambda name: rivals[name], default=None)
     return [
         Finding(
-            f"share of runs in which {ours} is the fastest, beside {best}",
-            f"{fastest[ours]:.0%} to {rivals[best]:.0%}",
+            f"share of runs in which {ours} is the fastest of all, against {best}'s",
+            f"{fastest[ours]:.0%} against {rivals[best]:.0%}",
             "more often",
             fastest[ours] > rivals[best],
             n=numbers["n"],

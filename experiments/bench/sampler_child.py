@@ -1,4 +1,4 @@
-"""One sampler on one corpus, alone in a process: SAMPLER CORPUS TOPICS SWEEPS; prints JSON."""
+"""One sampler on one corpus, alone in a process: SAMPLER CORPUS TOPICS SWEEPS SEED; prints JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.cache import open_array
 from workloads.plda import Plda
 from workloads.plda.documents import Documents, shard
 
-ALPHA, BETA, SEED = 0.1, 0.01, 0
+ALPHA, BETA = 0.1, 0.01
 MINIBATCH_TOKENS = 40_000
 
 
@@ -31,10 +31,11 @@ class Sampled(NamedTuple):
 
 def main(arguments: Sequence[str]) -> None:
     """Measure and print."""
-    sampler, corpus, topics, sweeps = arguments[0], arguments[1], *map(int, arguments[2:])
-    plda = _workload(corpus, topics)
+    sampler, corpus = arguments[:2]
+    topics, sweeps, seed = map(int, arguments[2:])
+    plda = _workload(corpus, topics, seed)
     plda.prepare()
-    documents = shard(plda.prepared_dir, SEED, 0, 1)
+    documents = shard(plda.prepared_dir, seed, 0, 1)
     sampled = SAMPLERS[sampler](plda, documents, sweeps)
     tokens = documents.words.size
     told = {
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     print(json.dumps({**told, "loglik_per_token": loglik(documents, sampled)}))
 
 
-def _workload(corpus: Any, topics: int) -> Plda:
+def _workload(corpus: Any, topics: int, seed: int) -> Plda:
     return Plda(
         name=f"plda_{corpus}",
         corpus=corpus,
@@ -56,7 +57,7 @@ def _workload(corpus: Any, topics: int) -> Plda:
         beta=BETA,
         minibatch_tokens=MINIBATCH_TOKENS,
         fold_in_sweeps=1,
-        seed=SEED,
+        seed=seed,
         cache_dir=CACHE,
     )
 
@@ -79,7 +80,7 @@ def _tomotopy(plda: Plda, documents: Documents, sweeps: int) -> Sampled:
     import tomotopy
 
     model = tomotopy.LDAModel(
-        tw=tomotopy.TermWeight.ONE, k=plda.topics, alpha=ALPHA, eta=BETA, seed=SEED
+        tw=tomotopy.TermWeight.ONE, k=plda.topics, alpha=ALPHA, eta=BETA, seed=plda.seed
     )
     vocabulary = [str(word) for word in open_array(plda.prepared_dir, "vocabulary")]
     kept = [index for index in range(len(documents.ids)) if np.diff(documents.starts)[index] > 0]
@@ -109,7 +110,7 @@ def _lda(plda: Plda, documents: Documents, sweeps: int) -> Sampled:
     table = np.zeros((len(documents.ids), words), np.int32)
     np.add.at(table, (_owners(documents), documents.words), 1)
     model = lda.LDA(
-        plda.topics, n_iter=sweeps, alpha=ALPHA, eta=BETA, random_state=SEED, refresh=1 << 30
+        plda.topics, n_iter=sweeps, alpha=ALPHA, eta=BETA, random_state=plda.seed, refresh=1 << 30
     )
     begun = time.perf_counter()
     model.fit(table)

@@ -260,6 +260,13 @@ def test_a_crashing_evaluator_is_noticed_with_its_last_words(tmp_path: Path) -> 
     assert str(tmp_path / "evaluator.log") in str(failed.value)
 
 
+def test_a_killed_evaluator_is_told_from_one_that_crashed(tmp_path: Path) -> None:
+    with EvaluatorProcess(tmp_path) as evaluator, pytest.raises(RunFailed) as failed:
+        evaluator._process.kill()
+        wait_for(evaluator)
+    assert str(failed.value) == "the evaluator was killed by SIGKILL, as where memory runs out"
+
+
 def test_a_sweep_says_which_jobs_failed_and_why(tmp_path: Path) -> None:
     good, bad = Outcome("finished", "fine", tmp_path), Outcome("failed", "boom", tmp_path)
     text = sweep_summary([("seed=0", good), ("seed=1", bad), ("seed=2", bad)], planned=4)

@@ -64,8 +64,9 @@ def test_fig7_draws_the_median_run(store: Store) -> None:
     middle = np.sort(values, axis=0)[1]
     drawn = dict(zip(np.round(line.get_xdata(), 3), line.get_ydata(), strict=True))
     assert drawn[6.0] == pytest.approx(middle[3])
-    assert drawn[7.8] == pytest.approx(middle[3])
     assert drawn[8.0] == pytest.approx(middle[4])
+    assert not [time for time in drawn if 6.0 < time < 8.0]
+    assert line.get_drawstyle() == "steps-post"
 
 
 def test_fig7_marks_the_median_time_to_target(store: Store) -> None:

@@ -138,7 +138,7 @@ def test_the_profile_is_drawn_and_summed_up() -> None:
     assert (numbers["settings"], numbers["n"], numbers["runs"]) == (1, 5, 5)
     assert numbers["cells"]["mlfabric_a"] == {"1": 0.8, "1.5": 0.8, "2": 1.0, "4": 1.0}
     (finding,) = performance_profile.findings(numbers)
-    assert (finding.ours, finding.holds) == ("80% to 20%", True)
+    assert (finding.ours, finding.holds) == ("80% against 20%", True)
     figure = performance_profile.draw(recorded)
     figure.canvas.draw()
     assert figure.axes[0].get_ylabel() == "share of 5 runs"
