@@ -261,9 +261,10 @@ def test_a_crashing_evaluator_is_noticed_with_its_last_words(tmp_path: Path) -> 
 
 
 def test_a_killed_evaluator_is_told_from_one_that_crashed(tmp_path: Path) -> None:
-    with EvaluatorProcess(tmp_path) as evaluator, pytest.raises(RunFailed) as failed:
-        evaluator._process.kill()
-        wait_for(evaluator)
+    with EvaluatorProcess(tmp_path) as evaluator:
+        evaluator._process.kill()  # before it finds that there is no config.json
+        with pytest.raises(RunFailed) as failed:
+            wait_for(evaluator)
     assert str(failed.value) == "the evaluator was killed by SIGKILL, as where memory runs out"
 
 
