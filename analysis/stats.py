@@ -53,15 +53,21 @@ class MedianInterval:
         return median, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
+SAME_MOMENT_S = 0.05
+"""Snapshots of several runs that are due at one time are taken within less."""
+
+
 class OnCommonTimes:
     """Curves at all times at which one of them changes or ends: a value holds until the next one.
 
     Takes columns run_id, elapsed_s, value and each run's end in seconds; returns one row a run
-    (index) and one column a time, NaN before the first snapshot and past the run's end.
+    (index) and one column a time, NaN before the first snapshot and past the run's end. Of times
+    that follow each other at once the last one counts.
     """
 
     def __call__(self, curves: pd.DataFrame, ends_s: pd.Series) -> pd.DataFrame:
         times_s = np.unique(np.concatenate([curves["elapsed_s"], ends_s]))
+        times_s = times_s[np.append(np.diff(times_s) > SAME_MOMENT_S, True)]
         rows = {
             run_id: _hold(curve["elapsed_s"].to_numpy(), curve["value"].to_numpy(), times_s, end_s)
             for run_id, end_s in ends_s.items()
@@ -178,5 +184,5 @@ def _hold(
     end_s: float,
 ) -> NDArray[np.float64]:
     last = np.searchsorted(changes_s, times_s, side="right") - 1
-    known = (last >= 0) & (times_s <= end_s)
+    known = (last >= 0) & (times_s <= end_s + SAME_MOMENT_S)
     return np.where(known, values[np.maximum(last, 0)] if len(values) else np.nan, np.nan)

@@ -103,13 +103,13 @@ def test_a_curve_holds_its_last_value_and_ends_with_its_run() -> None:
     curves = pd.DataFrame(
         {"run_id": "r", "elapsed_s": [1.0, 2.5, 4.0], "value": [10.0, 20.0, 30.0]}
     )
-    later = pd.DataFrame({"run_id": "later", "elapsed_s": [1.5], "value": [7.0]})
+    later = pd.DataFrame({"run_id": "later", "elapsed_s": [1.5, 4.01], "value": [7.0, 8.0]})
     ends_s = pd.Series({"r": 5.0, "later": 6.0, "longer": 7.0})
     sampled = OnCommonTimes()(pd.concat([curves, later]), ends_s)
-    assert sampled.columns.tolist() == [1.0, 1.5, 2.5, 4.0, 5.0, 6.0, 7.0]
+    assert sampled.columns.tolist() == [1.0, 1.5, 2.5, 4.01, 5.0, 6.0, 7.0]
     expected = [10.0, 10.0, 20.0, 30.0, 30.0, math.nan, math.nan]
     np.testing.assert_array_equal(sampled.loc["r"].to_numpy(), expected)
-    expected = [math.nan, 7.0, 7.0, 7.0, 7.0, 7.0, math.nan]
+    expected = [math.nan, 7.0, 7.0, 8.0, 8.0, 8.0, math.nan]
     np.testing.assert_array_equal(sampled.loc["later"].to_numpy(), expected)
     assert sampled.loc["longer"].isna().all()
 
