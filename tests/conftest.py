@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import settings
 
 # Shared memory of Open MPI, which tests that import it need not, would stay behind: 16 MB a time.
 os.environ.setdefault("OMPI_MCA_btl", "tcp,self")
+
+# A shell starts what runs in the background with interrupts ignored, which are tested.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ALONE = ("mpi", "emulation", "browser")
 
