@@ -60,7 +60,10 @@ def test_a_link_that_is_down_for_a_second_costs_no_host(tmp_path):
 def test_three_ranks_one_after_another():
     """As the campaign has it: the server, whoever sums, a slow worker; nothing is half applied."""
     schedule = real.real_schedule(100_000)
-    assert {fault.host for fault in schedule.faults} >= {"server", None}
+    assert [fault.host for fault in schedule.faults] == ["server", None, "w4"]
     rows, seen = real.carry_out(schedule)
     assert complaint(schedule, rows, seen) is None
-    assert len(of(rows, "loss")) == len(schedule.faults) == 3
+    killed = [row["host"] for row in of(rows, "fault")]
+    assert killed[0] == "server"
+    assert {"server", "w4"} <= set(killed)  # the slow worker may be the one that summed
+    assert sorted(row["host"] for row in of(rows, "loss")) == sorted(killed)

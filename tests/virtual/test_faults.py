@@ -140,6 +140,17 @@ def test_a_sum_whose_host_dies_is_dropped_as_a_whole(variant, kind):
         assert distances[-1]["distance"] <= (6 if kind == "bounded" else WORKERS) * ENTRIES
 
 
+@pytest.mark.parametrize("variant", [v for v in SUMMED if "none" not in v])
+def test_of_two_faults_at_one_host_the_later_does_nothing(variant):
+    of_a_sum = Fault("kill", 1.2, None)
+    (host,) = {row["host"] for row in of(faulty_run(variant, of_a_sum)[0], "fault")}
+    rows, found = faulty_run(variant, of_a_sum, Fault("kill", 3.0, host), seconds=10.0)
+    assert [row["host"] for row in of(rows, "fault")] == [host]
+    assert [row["host"] for row in of(rows, "loss")] == [host]
+    goes_on(rows, 5.0, gone=[int(host[1:]) - 1])
+    check_counts(rows, found)
+
+
 @pytest.mark.parametrize("variant", [v for v in SUMMED if VARIANTS[v][0] != "mlfabric_s"])
 def test_a_host_is_made_to_sum_where_none_does(variant):
     rows, found = faulty_run(variant, Fault("kill", 1.0, None), byte_scale=0.01, seconds=12.0)

@@ -23,6 +23,7 @@ class FaultInjector(LastingRole):
     def __init__(self, node: Node) -> None:
         self._node = node
         self._awaiting_sum: list[Fault] = []
+        self._killed: set[str] = set()
         self.sum_next: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -42,7 +43,7 @@ class FaultInjector(LastingRole):
 
     def saw(self, action: StartTransfer, server: str) -> None:
         """A transfer is ordered: one to a host that is no server is to be summed there."""
-        if self._awaiting_sum and action.dst != server:
+        if self._awaiting_sum and action.dst != server and action.dst not in self._killed:
             fault = self._awaiting_sum.pop()
             plan = self._node.plan
             line = plan.context.line_bytes_per_s[action.dst]
@@ -63,7 +64,9 @@ class FaultInjector(LastingRole):
             self.sum_next()
 
     def _kill(self, fault: Fault, host: str) -> None:
-        if not self._node.stopping:
+        """A host dies once: of two faults that come to the same one, the later does nothing."""
+        if not self._node.stopping and host not in self._killed:
+            self._killed.add(host)
             self._record(fault, host)
             self._node.send(host, "die")
 
