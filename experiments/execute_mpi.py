@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from experiments.collect import SCORES_FILE, Records, metrics, read_records
+from experiments.environment import memory_bytes
 from experiments.errors import RecordsError, RunFailed
 from experiments.evaluator import EvaluatorProcess
 from experiments.files import alone
@@ -86,6 +87,7 @@ class MpiRun:
             time.sleep(_POLL_S)
         model_bytes = np.load(self._run_dir / "model0.npy", mmap_mode="r").nbytes
         require_room(self._run_dir, self._config, model_bytes)
+        _require_memory(self._config, model_bytes)
         try:
             with self._asked_to_end() as asked_to_end:
                 launch.start()
@@ -173,3 +175,19 @@ class MpiRun:
         if rows:
             self._score = f" · {self._metric.name} {rows[-1][self._metric.name]:.4g}"
         return time_to_target_s(metrics(rows), self._metric, self._config.target) is not None
+
+
+def _require_memory(config: RunConfig, model_bytes: int) -> None:
+    """Raises RunFailed where this machine cannot hold the models of all that run on it.
+
+    Each worker has one at least, the servers and the evaluator one each.
+    """
+    if config.cluster.elsewhere:
+        return
+    models, there = config.cluster.workers + 2, memory_bytes()
+    if models * model_bytes > there:
+        raise RunFailed(
+            f"{config.workload.name}: a model takes {model_bytes / 1e9:.3g} GB, and"
+            f" cluster.workers={config.cluster.workers} need {models} of them at least; must fit"
+            f" into the {there / 1e9:.3g} GB of memory of this machine"
+        )

@@ -126,7 +126,7 @@ def _counts(axis: Axes, here: pd.DataFrame) -> None:
         tops = rows[["median", "high"]].max(axis=1)
         for place, top, value in zip(places, tops, rows["median"], strict=True):
             axis.text(place, 1.05 * top, f"{value:.0f}", fontsize=5, ha="center", va="bottom")
-        _whiskers(axis, places, rows)
+        _whiskers(axis, places, rows, "0.2")
     axis.set_yscale("symlog", linthresh=1)  # logarithmic, with a place for 0
     axis.yaxis.set_minor_locator(NullLocator())
     axis.set_ylim(0, max(4 * here["messages"].max(), axis.get_ylim()[1]))  # room for the labels
@@ -143,7 +143,7 @@ def _relative(axis: Axes, here: pd.DataFrame) -> None:
             color=look_of(policy).color,
             clip_on=False,
         )
-        _whiskers(axis, places, rows)
+        _whiskers(axis, places, rows, look_of(policy).color)
     axis.axhline(1.0, color="0.3", linestyle="--", linewidth=0.8)
     axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
 
@@ -163,8 +163,8 @@ def _bars(axis: Axes, here: pd.DataFrame, value: str) -> list[tuple[str, Any, pd
     return result
 
 
-def _whiskers(axis: Axes, places: Any, rows: pd.DataFrame) -> None:
-    axis.vlines(places, rows["low"], rows["high"], color="0.2", linewidth=0.8)
+def _whiskers(axis: Axes, places: Any, rows: pd.DataFrame, color: str) -> None:
+    axis.vlines(places, rows["low"], rows["high"], color=color, linewidth=0.9)
 
 
 def _class_numbers(rows: pd.DataFrame) -> dict[str, Any]:

@@ -25,11 +25,12 @@ BOUNDS = {
     "server_link": ("server's link: B/S", (0, (6, 2))),
     "ring": ("ring: n/(C + 2(n−1)/n·S/B)", (0, (3, 1, 1, 1))),
 }
+NOTE = "C: seconds to compute an update; S: its bytes; B: bytes a second of a link, each way."
 _VALUES = ("updates_per_s", "mean_delay")
 CAPTION = (
     "Updates applied a second (above) and their mean delay (below) against the number of"
     " workers, without stragglers and without training, beside the bounds that computation and"
-    " links set."
+    " links set. " + NOTE
 )
 
 
@@ -37,7 +38,7 @@ def draw(recorded: Recorded) -> Figure:
     """The picture: updates applied a second above, their mean delay below."""
     runs = _rated(recorded.runs)
     figure, (above, below) = plt.subplots(
-        2, 1, figsize=(style.COLUMN_IN, 4.3), sharex=True, height_ratios=[1.4, 1]
+        2, 1, figsize=(style.COLUMN_IN, 4.4), sharex=True, height_ratios=[1.4, 1]
     )
     for variant in style.in_order(set(runs["variant"])):
         own = runs[runs["variant"] == variant]
@@ -47,6 +48,7 @@ def draw(recorded: Recorded) -> Figure:
     _axes(above, below, runs)
     handles, labels = above.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=6.5)
+    style.note(figure, NOTE)
     return figure
 
 

@@ -282,5 +282,5 @@ def _texts(figure: Figure, axis: Axes, runs: pd.DataFrame, cells: list[Cell], ti
         columnspacing=1.0,
         handletextpad=0.3,
     )
-    figure.supxlabel(NOTE.format(n=f"n = {fewest}"), fontsize=5.3, ha="center", color="0.25")
+    style.note(figure, NOTE.format(n=f"n = {fewest}"))
     figure.supylabel("speedup" if timed else "ratio of updates applied a second", fontsize=8)

@@ -19,6 +19,7 @@ CAPTION = (
     " allow, twelve hosts at 100 Mbit/s: every operation (dots) and the median."
 )
 findings = bench_findings
+_BESIDE = 0.045  # the dots are left of the mark of their median
 _SHARES = {"pair_s": "1 sender", "incast_s": "8 senders"}
 
 
@@ -84,7 +85,8 @@ def _sums(axis: Axes, sums: dict[str, Any]) -> None:
         found = _over_bound(sums, case)
         for number, (name, values) in enumerate(found.items()):
             look, at = look_of(name), place + 0.24 * (number - (len(found) - 1) / 2)
-            axis.plot([at] * len(values), values, ".", color=look.color, markersize=3, alpha=0.5)
+            beside = [at - _BESIDE] * len(values)
+            axis.plot(beside, values, ".", color=look.color, markersize=3, alpha=0.5)
             label = name if place == 0 else None
             middle = median(values)
             axis.plot(at, middle, look.marker, color=look.color, markersize=6, label=label)

@@ -81,6 +81,28 @@ def test_fig7_marks_the_median_time_to_target(store: Store) -> None:
     assert marks == {LOOKS["mlfabric_a"].color: times[1]}
 
 
+def test_fig7_shows_an_interval_that_ends_in_a_miss_up_to_the_edge(store: Store) -> None:
+    runs = one_panel(seeds=3)
+    ours = [run for run in runs if run.policy == "mlfabric_a"]
+    ours[0].misses = True
+    panel = fig7.draw(recorded(store, runs)).axes[0]
+    (drawn,) = [
+        line
+        for line in panel.lines
+        if line.get_color() == LOOKS["mlfabric_a"].color and line.get_alpha() == 0.5
+    ]
+    earliest = min(run.summary()["time_to_target_s"] for run in ours[1:])
+    assert list(drawn.get_xdata()) == [earliest, panel.get_xlim()[1]]
+
+
+def test_fig7_hides_no_mark_behind_another(store: Store) -> None:
+    panel = fig7.draw(recorded(store, one_panel(seeds=3))).axes[0]
+    marks = [line for line in panel.lines if line.get_marker() != "None"]
+    sizes = [line.get_markersize() for line in marks]  # the later are drawn above the earlier
+    assert len(sizes) == 3
+    assert sizes == sorted(set(sizes), reverse=True)
+
+
 def test_fig7_says_who_missed_the_target(store: Store) -> None:
     runs = one_panel(seeds=2)
     runs[2].misses = True

@@ -17,8 +17,10 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
+from experiments import execute_mpi
 from experiments.mpi_library import RANK_VARIABLES, library
 from experiments.paths import ROOT
+from experiments.run import main
 from mlfabric.emulation.availability import unavailable
 from mlfabric.errors import SettingError
 from workloads.plda import generate
@@ -290,6 +292,17 @@ def test_a_disk_that_fills_ends_the_run_and_is_named(start, tmp_path):
         assert result["status"] == "failed"
     finally:
         subprocess.run(["umount", "--lazy", str(run_dir)], check=True)
+
+
+def test_models_that_memory_cannot_hold_are_told_before_ranks_start(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(execute_mpi, "memory_bytes", lambda: 10_000_000)  # 5 models take 24 MB
+    run_dir = tmp_path / "run"
+    settings = ["workload=plda_sotu", f"cluster.workers={WORKERS}", "tracking=none"]
+    assert main([*settings, f"hydra.run.dir={run_dir}"]) == 1
+    told = capsys.readouterr().err
+    assert "plda_sotu: a model takes 0.00" in told
+    assert "cluster.workers=3 need 5 of them at least; must fit into the 0.01 GB of memory" in told
+    assert not list(run_dir.glob("records/*"))
 
 
 def test_a_killed_launcher_takes_everything_with_it(start):
