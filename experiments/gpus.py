@@ -5,7 +5,7 @@ under no stragglers and under NS1 x CS2; beside them an all-reduce of the same b
 unshaped.
 Needs PyTorch with CUDA, mpi4py and an MPI on PATH. `--packages FOLDER` installs the wheels in it
 beside the results first, for a machine that reaches no registry (make gpu-wheels collects them).
-Writes results/gpus/summary.json and each run's run.json.
+Writes summary.json and each run's run.json into results/gpus, or what `--results` names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,30 +37,30 @@ def main(arguments: Sequence[str]) -> int:
     """Run what was asked for; exit status 1 where a run is not valid."""
     asked = _parser().parse_args(arguments)
     if asked.packages is not None:
-        return _again_with(Path(asked.packages), arguments)
+        return _again_with(Path(asked.packages), asked.results, arguments)
     machine = _machine()
     if not machine["gpus"]:
         print("experiments.gpus: PyTorch sees no GPU here", file=sys.stderr)
         return 2
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    asked.results.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {
         "command": ["python3", "-m", "experiments.gpus", *arguments],
         "machine": machine,
         "nccl_allreduce_s": nccl_seconds(),
         "runs": [],
     }
-    for setting in SETTINGS:
-        for policy in asked.policies.split(","):
+    for setting in asked.settings:
+        for policy in asked.policies:
             report["runs"].append(_run(policy, setting, asked))
             text = json.dumps(report, indent=2) + "\n"
-            (RESULTS / "summary.json").write_text(text, encoding="utf-8")
-    print(RESULTS / "summary.json")
+            (asked.results / "summary.json").write_text(text, encoding="utf-8")
+    print(asked.results / "summary.json")
     return 0 if all(row["status"] == "finished" for row in report["runs"]) else 1
 
 
-def _again_with(packages: Path, arguments: Sequence[str]) -> int:
+def _again_with(packages: Path, results: Path, arguments: Sequence[str]) -> int:
     """Install wheels beside the results, and start again with them."""
-    place = RESULTS / "packages"
+    place = results / "packages"
     wheels = sorted(map(str, packages.glob("*.whl")))
     install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--upgrade"]
     installed = subprocess.run([sys.executable, *install, "--target", str(place), *wheels])
@@ -90,7 +90,7 @@ def _without_packages(arguments: Sequence[str]) -> list[str]:
 
 def _run(policy: str, setting: str, asked: argparse.Namespace) -> dict[str, Any]:
     """One run of its own process; what is told of it."""
-    folder = RESULTS / f"{policy}-{setting}"
+    folder = asked.results / f"{policy}-{setting}"
     shutil.rmtree(folder, ignore_errors=True)
     overrides = [
         *("cluster=gpus", f"engine.mpi={asked.mpi}", "tracking=none", *WORKLOAD),
@@ -102,7 +102,7 @@ def _run(policy: str, setting: str, asked: argparse.Namespace) -> dict[str, Any]
     told = {"policy": policy, "setting": setting, "overrides": overrides}
     if not (folder / "run.json").exists():
         return {**told, "status": "failed", "reason": "the settings were refused"}
-    shutil.copy(folder / "run.json", RESULTS / f"run-{folder.name}.json")
+    shutil.copy(folder / "run.json", asked.results / f"run-{folder.name}.json")
     return {**told, **measured(folder)}
 
 
@@ -184,11 +184,16 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _policies(text: str) -> str:
-    for name in text.split(","):
-        if name not in POLICIES:
-            raise argparse.ArgumentTypeError(f"{name}: must be one of {', '.join(POLICIES)}")
-    return text
+def _some_of(known: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    """What splits an argument into names that are known."""
+
+    def names(text: str) -> list[str]:
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name}: must be one of {', '.join(known)}")
+        return text.split(",")
+
+    return names
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -196,8 +201,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--packages", help="a folder of wheels to install first")
     parser.add_argument("--seconds", type=float, default=40.0, help="of training, each run")
     parser.add_argument("--mpi", default="system", help="engine.mpi (default: %(default)s)")
+    for option, known in (("--policies", POLICIES), ("--settings", SETTINGS)):
+        parser.add_argument(
+            option, type=_some_of(known), default=",".join(known), help="default: %(default)s"
+        )
     parser.add_argument(
-        "--policies", type=_policies, default=",".join(POLICIES), help="default: %(default)s"
+        "--results", type=ROOT.joinpath, default=RESULTS, help="the project's folder to write"
     )
     return parser
 
