@@ -180,7 +180,7 @@ class MpiRun:
 def _require_memory(config: RunConfig, model_bytes: int) -> None:
     """Raises RunFailed where this machine cannot hold the models of all that run on it.
 
-    Each worker has one at least, the servers and the evaluator one each.
+    Each worker has one at least, all servers together one, the evaluator one.
     """
     if config.cluster.elsewhere:
         return

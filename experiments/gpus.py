@@ -1,4 +1,4 @@
-"""ResNet-50 on a machine with GPUs: `python3 -m experiments.gpus`, about eight minutes.
+"""ResNet-50 on a machine with GPUs: `python3 -m experiments.gpus`, about nine minutes.
 
 Sixteen workers share the GPUs, each on an emulated host with a link of 1 Gbit/s; four policies
 under no stragglers and under NS1 x CS2; beside them an all-reduce of the same bytes by NCCL,
@@ -21,7 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from experiments.environment import git_state
+from experiments.paths import ROOT
+
 RESULTS = ROOT / "results" / "gpus"
 POLICIES = {
     "ring_allreduce": ["policy=ring_allreduce"],
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     asked.results.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {
         "command": ["python3", "-m", "experiments.gpus", *arguments],
+        "git": git_state(),
         "machine": machine,
         "nccl_allreduce_s": nccl_seconds(),
         "runs": [],
@@ -63,8 +66,8 @@ def _again_with(packages: Path, results: Path, arguments: Sequence[str]) -> int:
     place = results / "packages"
     wheels = sorted(map(str, packages.glob("*.whl")))
     install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--upgrade"]
-    installed = subprocess.run([sys.executable, *install, "--target", str(place), *wheels])
-    if installed.returncode != 0 or not wheels:
+    command = [sys.executable, *install, "--target", str(place), *wheels]
+    if not wheels or subprocess.run(command).returncode != 0:
         print(f"--packages {packages}: must hold wheels for this Python", file=sys.stderr)
         return 2
     inherited = os.environ.get("PYTHONPATH")
@@ -206,7 +209,10 @@ def _parser() -> argparse.ArgumentParser:
             option, type=_some_of(known), default=",".join(known), help="default: %(default)s"
         )
     parser.add_argument(
-        "--results", type=ROOT.joinpath, default=RESULTS, help="the project's folder to write"
+        "--results",
+        type=ROOT.joinpath,
+        default=RESULTS,
+        help="folder to write, from the project's root on",
     )
     return parser
 

@@ -22,11 +22,12 @@ from analysis.variants import look_of
 PAPER = "MLfabric converges ahead of the state of the art in every setting shown"
 OURS = "mlfabric_a"
 PANEL = ["workload", "cluster"]
-MARK_SIZES = (7.0, 5.5, 4.0)  # so that none hides another of the same time
+MARK_SIZES = (8.0, 3.0)  # first to last: none hides another of the same time
 CAPTION = (
     "Held-out metric against seconds of training under NS1 and CS2: median run and 95 %"
     " bootstrap interval (shaded); marks on the dashed target are median times to it, with their"
-    " intervals. All policies of a panel live through the same stragglers, seed by seed."
+    " intervals, up to the edge where a miss is their end. All policies of a panel live through"
+    " the same stragglers, seed by seed."
 )
 
 
@@ -131,9 +132,10 @@ def _target(axis: Axes, runs: pd.DataFrame) -> None:
     target = float(targets.iloc[0])
     axis.axhline(target, color="0.3", linestyle="--", linewidth=0.8, label="target", zorder=1)
     misses = []
-    for place, policy in enumerate(style.in_order(set(runs["variant"]))):
+    policies = style.in_order(set(runs["variant"]))
+    for policy, size in zip(policies, np.linspace(*MARK_SIZES, len(policies)), strict=True):
         times = runs.loc[runs["variant"] == policy, "time_to_target_s"].to_numpy(dtype=float)
-        _time_mark(axis, target, times, policy, MARK_SIZES[min(place, len(MARK_SIZES) - 1)])
+        _time_mark(axis, target, times, policy, size)
         missed = int(np.isinf(times).sum())
         if missed:
             misses.append(f"{policy} {missed} of {len(times)}")
@@ -153,7 +155,7 @@ def _note(axis: Axes, text: str) -> None:
 def _time_mark(
     axis: Axes, target: float, times: np.ndarray[Any, Any], policy: str, size: float
 ) -> None:
-    """An interval whose upper end is a miss goes on to the panel's edge."""
+    """The median time on the target's line, and its interval, to the edge if it ends in a miss."""
     median, low, high, _ = MedianInterval().of(times)
     if not np.isfinite(median):
         return

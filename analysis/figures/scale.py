@@ -25,7 +25,7 @@ BOUNDS = {
     "server_link": ("server's link: B/S", (0, (6, 2))),
     "ring": ("ring: n/(C + 2(n−1)/n·S/B)", (0, (3, 1, 1, 1))),
 }
-NOTE = "C: seconds to compute an update; S: its bytes; B: bytes a second of a link, each way."
+NOTE = "n workers; C: seconds to compute an update; S: its bytes; B: bytes/s of a link, each way."
 _VALUES = ("updates_per_s", "mean_delay")
 CAPTION = (
     "Updates applied a second (above) and their mean delay (below) against the number of"

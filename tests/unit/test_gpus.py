@@ -49,7 +49,10 @@ def test_without_a_gpu_nothing_is_begun(tmp_path: Path, capsys) -> None:
     assert not (tmp_path / "gpus").exists()
 
 
-def test_wheels_of_a_folder_without_any_are_told_of(tmp_path: Path, capsys) -> None:
+def test_a_folder_without_wheels_is_told_before_pip_starts(
+    tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.delattr(gpus.subprocess, "run")
     settings = ["--packages", str(tmp_path), "--results", str(tmp_path / "gpus")]
     assert gpus.main(settings) == 2
     assert f"--packages {tmp_path}: must hold wheels" in capsys.readouterr().err

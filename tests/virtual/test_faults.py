@@ -141,13 +141,26 @@ def test_a_sum_whose_host_dies_is_dropped_as_a_whole(variant, kind):
 
 
 @pytest.mark.parametrize("variant", [v for v in SUMMED if "none" not in v])
-def test_of_two_faults_at_one_host_the_later_does_nothing(variant):
+@pytest.mark.parametrize("kind", ["kill", "partition"])
+def test_of_two_faults_at_one_host_the_later_does_nothing(variant, kind):
     of_a_sum = Fault("kill", 1.2, None)
     (host,) = {row["host"] for row in of(faulty_run(variant, of_a_sum)[0], "fault")}
-    rows, found = faulty_run(variant, of_a_sum, Fault("kill", 3.0, host), seconds=10.0)
+    later = Fault(kind, 3.0, host, 0.5)
+    rows, found = faulty_run(variant, of_a_sum, later, seconds=10.0)
     assert [row["host"] for row in of(rows, "fault")] == [host]
     assert [row["host"] for row in of(rows, "loss")] == [host]
     goes_on(rows, 5.0, gone=[int(host[1:]) - 1])
+    check_counts(rows, found)
+
+
+@pytest.mark.parametrize("variant", [v for v in SUMMED if "none" not in v])
+def test_two_faults_that_wait_for_a_sum_find_two_hosts(variant):
+    due = [1.2, 1.21]
+    rows, found = faulty_run(variant, *(Fault("kill", at_s, None) for at_s in due), seconds=12.0)
+    faults = of(rows, "fault")
+    assert [fault["due_s"] for fault in faults] == due
+    assert len({fault["host"] for fault in faults}) == 2
+    goes_on(rows, 9.0, gone=[int(fault["host"][1:]) - 1 for fault in faults])
     check_counts(rows, found)
 
 

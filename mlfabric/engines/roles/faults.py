@@ -23,7 +23,8 @@ class FaultInjector(LastingRole):
     def __init__(self, node: Node) -> None:
         self._node = node
         self._awaiting_sum: list[Fault] = []
-        self._killed: set[str] = set()
+        self._doomed: set[str] = set()
+        node.on_lost(self._doomed.add)
         self.sum_next: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -43,30 +44,34 @@ class FaultInjector(LastingRole):
 
     def saw(self, action: StartTransfer, server: str) -> None:
         """A transfer is ordered: one to a host that is no server is to be summed there."""
-        if self._awaiting_sum and action.dst != server and action.dst not in self._killed:
-            fault = self._awaiting_sum.pop()
+        if self._awaiting_sum and action.dst != server and action.dst not in self._doomed:
+            fault = self._awaiting_sum.pop(0)
+            self._doomed.add(action.dst)
             plan = self._node.plan
             line = plan.context.line_bytes_per_s[action.dst]
             at_s = self._node.now() + MIDDLE * plan.context.model_bytes / line
             self._node.wake_at(at_s, partial(self._kill, fault, action.dst))
 
     def _strike(self, fault: Fault) -> None:
-        if fault.kind == "partition":  # the emulator does it
-            self._record(fault, fault.host)
-        elif fault.host is None:
+        """Of two faults that come to the same host, one that killed it was the last."""
+        if fault.host is None:
             self._awaiting_sum.append(fault)
             self._node.wake_at(self._node.now() + PATIENCE_S, self._ask_for_a_sum)
+        elif fault.host in self._doomed:
+            return
+        elif fault.kind == "partition":  # the emulator does it
+            self._record(fault, fault.host)
         else:
+            self._doomed.add(fault.host)
             self._kill(fault, fault.host)
 
     def _ask_for_a_sum(self) -> None:
-        if self._awaiting_sum and self.sum_next is not None:
+        if self._awaiting_sum and self.sum_next is not None and not self._node.stopping:
             self.sum_next()
+            self._node.wake_at(self._node.now() + PATIENCE_S, self._ask_for_a_sum)
 
     def _kill(self, fault: Fault, host: str) -> None:
-        """A host dies once: of two faults that come to the same one, the later does nothing."""
-        if not self._node.stopping and host not in self._killed:
-            self._killed.add(host)
+        if not self._node.stopping:
             self._record(fault, host)
             self._node.send(host, "die")
 
