@@ -22,7 +22,7 @@ from analysis.variants import look_of
 PAPER = "MLfabric converges ahead of the state of the art in every setting shown"
 OURS = "mlfabric_a"
 PANEL = ["workload", "cluster"]
-MARK_SIZES = (8.0, 3.0)  # first to last: none hides another of the same time
+MARK_SIZES = (7.5, 3.5)  # first to last: none hides another of the same time
 CAPTION = (
     "Held-out metric against seconds of training under NS1 and CS2: median run and 95 %"
     " bootstrap interval (shaded); marks on the dashed target are median times to it, with their"
