@@ -38,6 +38,9 @@ def main(arguments: list[str]) -> int:
     except WorkloadError as error:
         print(error)
         return NO_DATA
+    except MemoryError as error:
+        print(f"memory ran out: {error}")
+        return NO_DATA
     return 0
 
 

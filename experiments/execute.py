@@ -83,6 +83,8 @@ class _Run:
             return self._end("interrupted", self._unfinished("interrupted"))
         except (RunFailed, MlfabricError, WorkloadError, OSError) as error:
             return self._fail(str(error))
+        except MemoryError as error:
+            return self._fail(f"memory ran out: {error}")
         except Exception as error:
             return self._fail(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
         return self._end(summary["status"], summary)

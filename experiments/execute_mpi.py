@@ -86,8 +86,12 @@ class MpiRun:
                 raise RunFailed("the evaluator ended before the workload was prepared")
             time.sleep(_POLL_S)
         model_bytes = np.load(self._run_dir / "model0.npy", mmap_mode="r").nbytes
-        require_room(self._run_dir, self._config, model_bytes)
-        _require_memory(self._config, model_bytes)
+        try:
+            require_room(self._run_dir, self._config, model_bytes)
+            _require_memory(self._config, model_bytes)
+        except RunFailed:
+            (self._run_dir / "model0.npy").unlink()
+            raise
         try:
             with self._asked_to_end() as asked_to_end:
                 launch.start()
@@ -180,11 +184,12 @@ class MpiRun:
 def _require_memory(config: RunConfig, model_bytes: int) -> None:
     """Raises RunFailed where this machine cannot hold the models of all that run on it.
 
-    Each worker has one at least, all servers together one, the evaluator one.
+    Each worker has one at least, all servers together one; the evaluator two snapshots and what
+    it makes of them to score them.
     """
     if config.cluster.elsewhere:
         return
-    models, there = config.cluster.workers + 2, memory_bytes()
+    models, there = config.cluster.workers + 4, memory_bytes()
     if models * model_bytes > there:
         raise RunFailed(
             f"{config.workload.name}: a model takes {model_bytes / 1e9:.3g} GB, and"

@@ -295,14 +295,15 @@ def test_a_disk_that_fills_ends_the_run_and_is_named(start, tmp_path):
 
 
 def test_models_that_memory_cannot_hold_are_told_before_ranks_start(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(execute_mpi, "memory_bytes", lambda: 10_000_000)  # 5 models take 24 MB
+    monkeypatch.setattr(execute_mpi, "memory_bytes", lambda: 10_000_000)  # 7 models take 34 MB
     run_dir = tmp_path / "run"
     settings = ["workload=plda_sotu", f"cluster.workers={WORKERS}", "tracking=none"]
     assert main([*settings, f"hydra.run.dir={run_dir}"]) == 1
     told = capsys.readouterr().err
     assert "plda_sotu: a model takes 0.00" in told
-    assert "cluster.workers=3 need 5 of them at least; must fit into the 0.01 GB of memory" in told
-    assert not list(run_dir.glob("records/*"))
+    assert "cluster.workers=3 need 7 of them at least; must fit into the 0.01 GB of memory" in told
+    assert not (run_dir / "records").exists()
+    assert not (run_dir / "model0.npy").exists()
 
 
 def test_a_killed_launcher_takes_everything_with_it(start):
