@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from analysis import style
 from analysis.cases import Case, numbers
 from analysis.findings import Finding
-from mlfabric.plan import gantt
+from analysis.variants import SUMMING
 
 PAPER = "schematic: aggregated updates are applied earlier and load the server less"
 LABELS = {
@@ -21,7 +21,6 @@ LABELS = {
     "paper": "groups as in the paper",
     "pipelined": "pipelined (ours)",
 }
-DASHES = {"none": (0, (1.5, 1)), "paper": (0, (5, 1.5)), "pipelined": "-"}
 CAPTION = (
     "Updates applied, and bytes that the server receives for them, as the planner answers for"
     " eight equal updates. Nothing here is random."
@@ -32,9 +31,9 @@ def draw(cases: Mapping[str, Case]) -> Figure:
     """The picture: updates applied above, bytes received below, one line a case."""
     figure, (applied, received) = plt.subplots(2, figsize=(style.COLUMN_IN, 3.4), sharex=True)
     last_s = max(case.applied()[0][-1] for case in cases.values())
-    for (name, label), color in zip(LABELS.items(), gantt.COLORS, strict=False):
-        case = cases[name]
-        look = {"color": color, "linestyle": DASHES[name], "clip_on": False}
+    for name, label in LABELS.items():
+        case, summing = cases[name], SUMMING[name]
+        look = {"color": summing.color, "linestyle": summing.dashes, "clip_on": False}
         _applied(
             applied, case, last_s, f"{label}: mean completion {case.mean_completion_s:.2f} s", look
         )

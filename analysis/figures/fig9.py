@@ -6,11 +6,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 
 from analysis import style
 from analysis.findings import Finding
 
+WORKLOAD = "plda_sotu"  # whose updates experiments.compression measures
 PAPER_RATIO = (1.0, 6.0)
 PAPER_K = (0, 600)
 SHOWN_TOPICS = (25, 100, 600)
@@ -28,16 +30,19 @@ def draw(measured: dict[str, Any]) -> Figure:
     ratios = ratios_of(measured)
     last = ratios[ratios["sweep"] == ratios["sweep"].max()]
     figure, (left, right) = plt.subplots(1, 2, figsize=(style.PAGE_IN, 2.4), sharey=True)
-    for topics, dashes in zip(SHOWN_TOPICS, _DASHES, strict=True):
+    left.set_prop_cycle(color=sns.color_palette("crest", 3), linestyle=_DASHES)
+    for topics in SHOWN_TOPICS:
         own = last[last["topics"] == topics]
-        left.plot(own["summed"], own["ratio"], linestyle=dashes, marker="o", label=f"{topics}")
-    for summed, dashes in zip(SHOWN_SUMMED, _DASHES, strict=True):
+        left.plot(own["summed"], own["ratio"], marker="o", label=f"{topics}")
+    right.set_prop_cycle(color=sns.color_palette("flare", 3), linestyle=_DASHES)
+    for summed in SHOWN_SUMMED:
         own = last[last["summed"] == summed]
-        right.plot(own["topics"], own["ratio"], linestyle=dashes, marker="o", label=f"{summed}")
+        right.plot(own["topics"], own["ratio"], marker="o", label=f"{summed}")
     left.set_xlabel("updates summed")
     left.set_ylabel("compression ratio\n(bytes of the parts / of their sum)")
     figure.suptitle(
-        f"{measured['workers']} workers, updates of sweep {last['sweep'].iloc[0]}", fontsize=7.5
+        f"{WORKLOAD}, {measured['workers']} workers, updates of sweep {last['sweep'].iloc[0]}",
+        fontsize=7.5,
     )
     right.set_xlabel("topics K")
     left.text(0.0, PAPER_RATIO[1], "paper's axis: 1 to 6", fontsize=6.5, color="0.4", va="bottom")

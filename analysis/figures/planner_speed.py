@@ -37,7 +37,8 @@ def draw(measured: dict[str, Any]) -> Figure:
     plain = {int(n): told["straightforward_s"] for n, told in measured["straightforward"].items()}
     axis.plot(list(plain), list(plain.values()), "k:", label="straightforward, as paper")
     aims = {int(n): aim for n, aim in measured["aims_s"].items()}
-    axis.plot(list(aims), list(aims.values()), "kx", markersize=4, label="aim for paper")
+    paper = SUMMING["paper"].color
+    axis.plot(list(aims), list(aims.values()), "x", color=paper, zorder=3, label="aim for paper")
     axis.set_xscale("log")
     axis.set_yscale("log")
     sizes = [int(n) for n in measured["seconds"]["paper"]]

@@ -35,8 +35,8 @@ SERIES = (
 THROUGHPUT = "updates a second, ratio"
 NOTE = (
     "NS/CS parameters inferred; paper's values are not reproduced but compared. Shaded cells:\n"
-    "looked at when they were chosen; others held out. Below a cell: the better baseline. Medians\n"
-    "of pairs of equal seed, {n}, 95 % percentile bootstrap intervals; a missed target is infinite."
+    "looked at when they were chosen; others held out. Below a cell: the better baseline.\n"
+    "Medians of pairs of equal seed, {n}, 95 % bootstrap intervals; a miss is infinite."
 )
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 _FITTED = "#f3efe2"

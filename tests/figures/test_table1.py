@@ -52,6 +52,15 @@ def test_every_cell_stands_beside_the_papers_value() -> None:
     assert title(figure) == "resnet_digits: speedup by time to target (n = 5)"
 
 
+def test_nothing_is_cut_off() -> None:
+    style.apply()
+    figure = table1.draw(recorded(table_rows(seeds=5)))
+    figure.set_dpi(style.PNG_DPI)
+    figure.canvas.draw()
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    assert page.x0 <= drawn.x0 < drawn.x1 <= page.x1
+
+
 def test_fitted_cells_are_shaded() -> None:
     figure = table1.draw(recorded(table_rows(seeds=2)))
     shaded = [to_hex(axis.get_facecolor()) != "#ffffff" for axis in figure.axes]
